@@ -1,0 +1,65 @@
+"""Likelihood ratios of N-grams, above all of those that were seen rarely or never.
+
+>>> import raregram as rg
+>>> contexts = ["he lives in", "they met in", "she said that", "he was in", "it means that"]
+>>> counts = rg.Counts.from_contexts(contexts, ["LOC", "LOC", None, "LOC", None])
+>>> model = rg.fit(counts, target="LOC", estimator="selective", criterion="cet", size=2, lam=1e-5)
+>>> model.log_ratio(["we met in", "nobody said that"]).round(2)
+array([ 1.16, -1.67])
+>>> print(model.explain("we met in").headline())
+LOC: log ratio +1.1631, ratio 3.2  (selective cet 2, lam 1e-05)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from raregram import errors, ratios, selection
+    from raregram.counts import Counts
+    from raregram.explanation import Explanation, Term
+    from raregram.fitting import fit
+    from raregram.model import Model, Settings
+
+# Imported when first used, so that `raregram --help` does not wait for NumPy and Arrow.
+_HOME = {
+    "Counts": "raregram.counts",
+    "Explanation": "raregram.explanation",
+    "Model": "raregram.model",
+    "Settings": "raregram.model",
+    "Term": "raregram.explanation",
+    "errors": "",
+    "fit": "raregram.fitting",
+    "ratios": "",
+    "selection": "",
+}
+
+__all__ = [
+    "Counts",
+    "Explanation",
+    "Model",
+    "Settings",
+    "Term",
+    "__version__",
+    "errors",
+    "fit",
+    "ratios",
+    "selection",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name from its module the first time that it is asked for."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'raregram' has no attribute {name!r}")
+    home = _HOME[name]
+    value = getattr(import_module(home), name) if home else import_module(f"raregram.{name}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,238 @@
+"""N-grams as people write them -> items -> item numbers.
+
+An N-gram is a string ("the meeting was held in"), a list of items, or a row of item numbers. Everything after
+this file knows item numbers alone: the rank of an item in a vocabulary sorted in byte order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from raregram.errors import InputError
+
+Numbers: TypeAlias = npt.NDArray[np.int32]
+NGramsLike: TypeAlias = Any  # sequence of strings or of sequences of items, NumPy or Arrow array of either
+Where: TypeAlias = Callable[[int], str]
+
+KINDS = ("words", "letters")
+NO_TARGET: set[Any] = {None, "", "O"}  # labels of contexts that belong to no target; O as in BIO tags
+ABSENT = -1  # the number of an item that a vocabulary does not hold
+CHUNK = 1 << 16  # N-grams handled at a time: small enough for the cache, large enough to forget Python
+
+
+def nth_ngram(row: int) -> str:
+    """Name an N-gram in an error message by its place in the caller's sequence."""
+    return f"N-gram {row + 1}"
+
+
+@dataclass(frozen=True)
+class NGrams:
+    """Contexts of `n` items each, one after the other."""
+
+    items: pa.Array  # (rows * n,) string
+    n: int
+
+    def __len__(self) -> int:
+        return len(self.items) // self.n
+
+    def texts(self, kind: str) -> pa.Array:
+        """Return each N-gram as one string: words with a space between them, letters without."""
+        offsets = pa.array(np.arange(len(self) + 1, dtype=np.int32) * self.n)
+        return pc.binary_join(pa.ListArray.from_arrays(offsets, self.items), " " if kind == "words" else "")
+
+
+def chunks(ngrams: NGramsLike, size: int = CHUNK) -> Iterator[tuple[int, NGramsLike]]:
+    """Yield (first row, part) for a long sequence, so that memory stays flat."""
+    for first in range(0, len(ngrams), size):
+        yield first, ngrams[first : first + size]
+
+
+def parse_ngrams(
+    ngrams: NGramsLike, n: int | None = None, kind: str = "words", where: Where = nth_ngram
+) -> NGrams:
+    """Split N-grams into items and check that each has `n` of them (None: as many as the first).
+
+    Args:
+        ngrams: a sequence of strings, or of sequences of items, as list, NumPy or Arrow array.
+        n: the number of items each must have.
+        kind: how a string is split: "words" at white space, "letters" at every character.
+        where: names a row in an error message.
+
+    >>> parse_ngrams(["to be or", "not to be"]).items.to_pylist()
+    ['to', 'be', 'or', 'not', 'to', 'be']
+    """
+    items, lengths = _split_any(ngrams, kind, where)
+    if not len(lengths):
+        raise InputError("there is no N-gram in the input")
+    n = int(lengths[0]) if n is None else n
+    wrong = np.flatnonzero((lengths != n) | (lengths == 0))
+    if len(wrong):
+        row = int(wrong[0])
+        shown = ngrams[row].as_py() if isinstance(ngrams[row], pa.Scalar) else ngrams[row]
+        raise InputError(
+            f"{where(row)} has {lengths[row]} {kind if isinstance(shown, str) else 'items'}, "
+            f"expected {max(n, 1)}: {_shorten(shown)}"
+        )
+    return NGrams(items, n)
+
+
+def number_items(items: pa.Array, vocabulary: pa.Array) -> Numbers:
+    """Return the number of each item in a vocabulary, `ABSENT` where it is not there."""
+    found = pc.index_in(items, value_set=vocabulary)
+    return np.asarray(found.fill_null(ABSENT), dtype=np.int32)
+
+
+def build_vocabulary(items: pa.Array) -> tuple[pa.Array, Numbers]:
+    """Return the distinct items in byte order, and the number of each item among them."""
+    encoded = items if pa.types.is_dictionary(items.type) else items.dictionary_encode()
+    order = np.asarray(pc.array_sort_indices(encoded.dictionary))
+    rank = np.empty(len(order), dtype=np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return encoded.dictionary.take(pa.array(order)), rank[np.asarray(encoded.indices)]
+
+
+def label_matrix(
+    labels: Sequence[Any] | npt.NDArray[Any], targets: Sequence[str] | None
+) -> tuple[tuple[str, ...], npt.NDArray[np.bool_]]:
+    """Return the targets and, for every context, which of them it belongs to: (rows, targets) bool.
+
+    A label is a target's name, a collection of names, or nothing (see `NO_TARGET`). Where `targets` is given,
+    other labels count as nothing; else every label is a target.
+
+    >>> label_matrix(["LOC", "O", ("LOC", "PER")], None)[1].astype(int)
+    array([[1, 0],
+           [0, 0],
+           [1, 1]])
+    """
+    index: dict[Any, int] = {}  # distinct labels are few, so each is looked at once
+    codes = [index.setdefault(_hashable(label), len(index)) for label in labels]
+    sets = [_label_set(label) for label in index]
+    names = tuple(sorted(set().union(*sets) if targets is None else set(targets)))
+    member = np.array([[name in names_of for name in names] for names_of in sets], dtype=bool)
+    return names, member.reshape(len(sets), len(names))[codes]
+
+
+def _hashable(label: Any) -> Any:
+    """Return a label that can be a key: collections of names become sets of names."""
+    return frozenset(label) if not isinstance(label, str) and _is_names(label) else label
+
+
+def _is_names(label: Any) -> bool:
+    """Whether a label is a collection of strings."""
+    return isinstance(label, Collection) and all(isinstance(name, str) for name in label)
+
+
+def _label_set(label: Any) -> set[str]:
+    """Return the target names in one label."""
+    if label is None or isinstance(label, str):
+        return {label} - NO_TARGET
+    if _is_names(label):
+        return set(label)
+    raise InputError(f"a label must be a string, None or a collection of strings; found {label!r}")
+
+
+def _split_any(ngrams: NGramsLike, kind: str, where: Where) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """Return the items of all N-grams, one after the other, and how many each has."""
+    if isinstance(ngrams, str):
+        raise InputError("N-grams come as a sequence; put the one string into a list")
+    if isinstance(ngrams, np.ndarray) and ngrams.ndim == 2:
+        return _as_strings(ngrams.ravel(), where), np.full(len(ngrams), ngrams.shape[1])
+    array = ngrams if isinstance(ngrams, pa.Array | pa.ChunkedArray) else _as_arrow(ngrams, where)
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
+    if array.null_count:
+        row = int(np.flatnonzero(np.asarray(array.is_null()))[0])
+        raise InputError(f"{where(row)} is missing")
+    if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+        items = array.flatten()
+        if items.null_count:
+            raise InputError("an item is missing (null) in a list of items")
+        return _as_strings(items, where), np.asarray(pc.list_value_length(array), dtype=np.int64)
+    texts = _as_strings(array, where)
+    return _split_words(texts) if kind == "words" else _split_letters(texts)
+
+
+def _as_arrow(values: Sequence[Any], where: Where) -> pa.Array:
+    """Convert a Python or NumPy sequence; the error names the first row that is not text."""
+    try:
+        return pa.array(values)
+    except UnicodeEncodeError:
+        raise InputError(f"{where(_first_broken(values))} is not valid Unicode") from None
+    except (pa.ArrowException, TypeError):
+        raise InputError("N-grams must be strings or sequences of strings, all of the same kind") from None
+
+
+def _first_broken(values: Sequence[Any]) -> int:
+    """Return the index of the first string with a lone surrogate."""
+    for row, value in enumerate(values):
+        try:
+            "".join(value).encode()
+        except UnicodeEncodeError:
+            return row
+    return 0
+
+
+def _as_strings(values: Any, where: Where) -> pa.Array:
+    """Return an Arrow string array, or say that these are no strings."""
+    array = values if isinstance(values, pa.Array) else _as_arrow(values, where)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_null(array.type) and not len(array):
+        array = array.cast(pa.string())
+    if pa.types.is_large_string(array.type):
+        array = array.cast(pa.string())
+    if not pa.types.is_string(array.type):
+        raise InputError(f"items must be strings; found {array.type}")
+    if array.null_count:
+        raise InputError("an item is missing (null)")
+    return array
+
+
+def _split_words(texts: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """Split at white space exactly as `str.split` does."""
+    if _is_plain_ascii(texts):
+        trimmed = pc.ascii_trim_whitespace(texts)
+        lists = pc.ascii_split_whitespace(trimmed)
+    else:
+        trimmed = pc.utf8_trim_whitespace(texts)
+        lists = pc.utf8_split_whitespace(trimmed)
+    lengths = np.array(pc.list_value_length(lists), dtype=np.int64)
+    lengths[np.asarray(pc.binary_length(trimmed)) == 0] = 0  # Arrow splits "" into one empty string
+    return lists.flatten(), lengths
+
+
+def _split_letters(texts: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """Split at every code point, without copying: a letter begins at each byte that is not 10xxxxxx."""
+    data = _bytes_of(texts)
+    starts = np.flatnonzero((data & 0xC0) != 0x80)
+    offsets = np.append(starts, len(data)).astype(np.int32)
+    letters = pa.StringArray.from_buffers(len(starts), pa.py_buffer(offsets), pa.py_buffer(data))
+    return letters, np.asarray(pc.utf8_length(texts), dtype=np.int64)
+
+
+def _is_plain_ascii(texts: pa.Array) -> bool:
+    """Whether Arrow's ASCII kernels see the same white space as `str.split`: not so for 0x1c to 0x1f."""
+    data = _bytes_of(texts)
+    return not len(data) or (data.max() < 0x80 and not ((data >= 0x1C) & (data <= 0x1F)).any())
+
+
+def _bytes_of(texts: pa.Array) -> npt.NDArray[np.uint8]:
+    """Return the bytes of all strings of an array, one after the other, as a view."""
+    _, offsets, data = texts.buffers()
+    if data is None or not len(texts):
+        return np.empty(0, dtype=np.uint8)
+    bounds = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return np.frombuffer(data, dtype=np.uint8)[bounds[0] : bounds[-1]]
+
+
+def _shorten(value: object, limit: int = 60) -> str:
+    """Show a value in a message without flooding the terminal."""
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,0 +1,463 @@
+"""The count table: how often every span of items was seen, in all and at each target.
+
+It is all that any estimator needs. Two tables merge by adding and subtract exactly, without the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from raregram import storage
+from raregram.contexts import (
+    KINDS,
+    NGrams,
+    NGramsLike,
+    Numbers,
+    Where,
+    build_vocabulary,
+    label_matrix,
+    nth_ngram,
+    number_items,
+    parse_ngrams,
+)
+from raregram.errors import InputError, ParameterError, check_choice, check_count, must_be
+from raregram.storage import PathLike, Span, SpanRows, SpanTable, row_bytes, span_order
+
+SIDES = ("left", "right")
+DENOMINATORS = ("complement", "all")
+LARGEST_TOTAL = 2**53  # up to here doubles hold whole numbers exactly
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Frequencies of spans of items over contexts of `n` items, in all and for any number of targets.
+
+    Make one with `from_contexts`, `from_ngrams` or `load`. Arithmetic: ``a + b`` merges, ``a - b`` takes back.
+    """
+
+    n: int
+    side: str
+    kind: str
+    targets: tuple[str, ...]  # sorted
+    totals: Ints  # (1 + targets,) number of contexts: all, then each target's
+    items: pa.Array  # string, distinct, in byte order; an item number is an index into it
+    rows: Mapping[Span, SpanRows]  # values: (rows, 1 + targets), in the order of `totals`
+
+    @classmethod
+    def from_contexts(
+        cls,
+        contexts: NGramsLike,
+        labels: Sequence[Any],
+        *,
+        targets: Sequence[str] | None = None,
+        spans: Sequence[str] = ("units",),
+        n: int | None = None,
+        side: str = "left",
+        kind: str = "words",
+        where: Where = nth_ngram,
+    ) -> Counts:
+        """Count labelled contexts.
+
+        Args:
+            contexts: N-grams as strings or lists of items.
+            labels: one a context: a target's name, a collection of names, or None, "" or "O" for no target.
+            targets: the targets to count; None for every label there is.
+            spans: any of "units" (always there), "suffixes:5" (up to five items next to the boundary), "whole".
+            n: the number of items of each context; None for as many as the first one has.
+            side: "left" if the boundary follows the context's last item, "right" if it precedes the first.
+            kind: "words" or "letters": how strings are split into items.
+            where: names a row in an error message.
+
+        >>> counts = Counts.from_contexts(["lives in", "said that", "was in"], ["LOC", None, "LOC"])
+        >>> counts.totals
+        array([3, 2])
+        """
+        _check_layout(side, kind)
+        ngrams = parse_ngrams(contexts, n, kind, where)
+        if len(labels) != len(ngrams):
+            raise InputError(f"there are {len(ngrams)} contexts but {len(labels)} labels")
+        names, member = label_matrix(labels, targets)
+        if not names:
+            raise InputError("no context has a label, so there is no target to count")
+        frequency = np.column_stack([np.ones(len(ngrams), np.int64), member])
+        return cls._count(ngrams, frequency, names, spans, side, kind)
+
+    @classmethod
+    def from_ngrams(
+        cls,
+        ngrams: NGramsLike,
+        f_nu: npt.ArrayLike,
+        f_de: npt.ArrayLike,
+        *,
+        n_nu: int | None = None,
+        n_de: int | None = None,
+        target: str = "target",
+        denominator: str = "complement",
+        spans: Sequence[str] = ("units", "whole"),
+        n: int | None = None,
+        side: str = "left",
+        kind: str = "words",
+        where: Where = nth_ngram,
+    ) -> Counts:
+        """Make a count table from N-grams with two frequencies.
+
+        Args:
+            ngrams: N-grams as strings or lists of items; one that stands twice is added up.
+            f_nu: how often each was seen in the numerator.
+            f_de: how often each was seen in the denominator.
+            n_nu: number of contexts of the numerator if the table does not list them all; None: sum of f_nu.
+            n_de: the same for the denominator.
+            target: the name of the numerator.
+            denominator: "complement" if `f_de` counts the other contexts, "all" if it counts all of them.
+            spans: as in `from_contexts`, like the rest.
+            n: number of items of each N-gram.
+            side: "left" or "right".
+            kind: "words" or "letters".
+            where: names a row in an error message.
+
+        >>> Counts.from_ngrams(["lives in", "said that"], [5, 0], [1, 7]).totals
+        array([13,  5])
+        """
+        _check_layout(side, kind)
+        check_choice("denominator", "from_ngrams", denominator, DENOMINATORS)
+        parsed = parse_ngrams(ngrams, n, kind, where)
+        nu, de = (_frequency_column(f, name, len(parsed), where) for f, name in ((f_nu, "f_nu"), (f_de, "f_de")))
+        if denominator == "all":
+            _check_contained(nu, de, where)
+        totals = [_total(given, column, name) for given, column, name in ((n_nu, nu, "n_nu"), (n_de, de, "n_de"))]
+        frequency = np.column_stack([nu + de if denominator == "complement" else de, nu])
+        counts = cls._count(parsed, frequency, (target,), spans, side, kind)
+        everything = sum(totals) if denominator == "complement" else totals[1]
+        return counts._with_totals(np.array([everything, totals[0]], dtype=np.int64))
+
+    @classmethod
+    def load(cls, path: PathLike) -> Counts:
+        """Read a count file; raise `FileError` if it is not a whole one."""
+        table = storage.read(path, "counts")
+        with storage.damage_named(path):
+            head = table.header
+            rows = {part.span: part for part in table.parts}
+            spans = [(int(a), int(b)) for a, b in head["spans"]]
+            width = 1 + len(head["targets"])
+            for start, end in spans:  # a span may have lost all its rows to a subtraction
+                empty = SpanRows((start, end), np.empty((0, end - start), np.int32), np.empty((0, width), np.int64))
+                rows.setdefault((start, end), empty)
+            return cls(
+                n=int(head["n"]),
+                side=str(head["side"]),
+                kind=str(head["items"]),
+                targets=tuple(head["targets"]),
+                totals=np.array(head["totals"], dtype=np.int64),
+                items=table.items,
+                rows={span: rows[span] for span in spans},
+            )
+
+    def save(self, path: PathLike) -> None:
+        """Write a count file, under its final name only when it is whole."""
+        storage.write(path, self._as_table())
+
+    def digest(self) -> str:
+        """Return a digest of the content: equal tables have equal digests, however they were made."""
+        return self._as_table().digest()
+
+    def frequencies(self, span: Span, target: str, denominator: str = "complement") -> tuple[Ints, Ints]:
+        """Return f_nu and f_de of every row of a span."""
+        values = self.rows[span].values
+        return _against(values[:, self.column(target)], values[:, 0], denominator)
+
+    def sizes(self, target: str, denominator: str = "complement") -> tuple[int, int]:
+        """Return n_nu and n_de."""
+        n_nu, n_de = _against(self.totals[self.column(target)], self.totals[0], denominator)
+        return int(n_nu), int(n_de)
+
+    def column(self, target: str) -> int:
+        """Return the column of a target in `totals` and in every span's values."""
+        check_choice("target", "this count table", target, self.targets)
+        return 1 + self.targets.index(target)
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """The spans that the table holds, shorter ones first."""
+        return tuple(self.rows)
+
+    @property
+    def units(self) -> tuple[Span, ...]:
+        """The spans of one item, in the order of their positions."""
+        return tuple((k, k + 1) for k in range(self.n))
+
+    @property
+    def whole(self) -> Span:
+        """The span of the whole N-gram."""
+        return (0, self.n)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows of all spans."""
+        return sum(len(part) for part in self.rows.values())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        arrays = sum(part.keys.nbytes + part.values.nbytes for part in self.rows.values())
+        return int(self.items.nbytes) + int(self.totals.nbytes) + arrays
+
+    def __add__(self, other: Counts) -> Counts:
+        """Merge: the table that counting both inputs together would have given."""
+        if not isinstance(other, Counts):
+            return NotImplemented
+        return self._combine(other, sign=1)
+
+    def __radd__(self, other: object) -> Counts:
+        """Let `sum` add up tables: it starts from 0."""
+        return self if other == 0 and isinstance(other, int) else NotImplemented
+
+    def __sub__(self, other: Counts) -> Counts:
+        """Take back what was merged: exact, and an error if `other` was never in this table."""
+        if not isinstance(other, Counts):
+            return NotImplemented
+        return self._combine(other, sign=-1)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two tables hold the same frequencies of the same spans."""
+        if not isinstance(other, Counts):
+            return NotImplemented
+        return (
+            self._header() == other._header()
+            and self.items.equals(other.items)
+            and all(
+                np.array_equal(part.keys, other.rows[span].keys)
+                and np.array_equal(part.values, other.rows[span].values)
+                for span, part in self.rows.items()
+            )
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # compared by content, so not a key
+
+    def __repr__(self) -> str:
+        """Say what the table holds in a line or two."""
+        per_target = ", ".join(
+            f"{name} {total:,}" for name, total in zip(self.targets, self.totals[1:], strict=True)
+        )
+        return (
+            f"Counts(n={self.n}, side={self.side!r}, kind={self.kind!r}: {self.totals[0]:,} contexts "
+            f"({per_target}), {len(self.items):,} items, {self.num_rows:,} rows of {span_names(self.spans, self.n)})"
+        )
+
+    @classmethod
+    def _count(
+        cls,
+        ngrams: NGrams,
+        frequency: Ints,
+        targets: tuple[str, ...],
+        spans: Sequence[str],
+        side: str,
+        kind: str,
+    ) -> Counts:
+        """Add up the frequencies (rows, 1 + targets) of N-grams for every span asked for."""
+        seen = frequency[:, 0] > 0
+        items, numbers = build_vocabulary(ngrams.items)
+        numbers, frequency = numbers.reshape(-1, ngrams.n)[seen], frequency[seen]
+        _check_total(int(frequency[:, 0].sum(dtype=object)))
+        rows = {
+            (start, end): add_up((start, end), numbers[:, start:end], frequency)
+            for start, end in parse_spans(spans, ngrams.n, side)
+        }
+        counts = cls(ngrams.n, side, kind, targets, frequency.sum(axis=0), items, rows)
+        return counts if seen.all() else counts._without_unused_items()
+
+    def _combine(self, other: Counts, sign: int) -> Counts:
+        """Add `sign` times another table to this one."""
+        _check_mergeable(self, other)
+        totals = self.totals + sign * other.totals
+        _check_total(int(totals[0]))
+        items, into = build_vocabulary(pa.concat_arrays([self.items, other.items]))
+        mine, theirs = into[: len(self.items)], into[len(self.items) :]
+        rows = {}
+        for span, part in self.rows.items():
+            more = other.rows[span]
+            keys = np.concatenate([mine[part.keys], theirs[more.keys]])
+            rows[span] = add_up(span, keys, np.concatenate([part.values, sign * more.values]))
+        combined = Counts(self.n, self.side, self.kind, self.targets, totals, items, rows)
+        if sign < 0:
+            _check_contains(combined)
+            combined = combined._without_empty_rows()
+        return combined
+
+    def _without_empty_rows(self) -> Counts:
+        """Drop rows of frequency 0, and items that no row names any more."""
+        rows = {
+            span: SpanRows(span, part.keys[part.values[:, 0] > 0], part.values[part.values[:, 0] > 0])
+            for span, part in self.rows.items()
+        }
+        return self._replace(rows=rows)._without_unused_items()
+
+    def _without_unused_items(self) -> Counts:
+        """Drop items that no unit names, and number the others anew."""
+        used = np.zeros(len(self.items), dtype=bool)
+        for span in self.units:
+            used[self.rows[span].keys] = True
+        number = (np.cumsum(used) - 1).astype(np.int32)
+        rows = {span: SpanRows(span, number[part.keys], part.values) for span, part in self.rows.items()}
+        return self._replace(rows=rows, items=self.items.filter(pa.array(used)))
+
+    def _with_totals(self, totals: Ints) -> Counts:
+        _check_total(int(totals[0]))
+        return self._replace(totals=totals)
+
+    def _replace(self, **changes: Any) -> Counts:
+        return cast(Counts, Counts(**{**self.__dict__, **changes}))
+
+    def _header(self) -> dict[str, Any]:
+        """What a count file says about itself, beside its rows."""
+        return {
+            "n": self.n,
+            "side": self.side,
+            "items": self.kind,
+            "targets": list(self.targets),
+            "totals": self.totals.tolist(),
+            "spans": [list(span) for span in self.spans],
+        }
+
+    def _as_table(self) -> SpanTable:
+        columns = ("total", *(f"f_{target}" for target in self.targets))
+        return SpanTable("counts", self._header(), columns, self.items, tuple(self.rows.values()))
+
+
+def add_up(span: Span, keys: Numbers, values: Ints) -> SpanRows:
+    """Add up the values of equal keys; the result is sorted by key.
+
+    >>> rows = add_up((0, 1), np.array([[2], [0], [2]], np.int32), np.array([[1, 0], [5, 5], [2, 1]]))
+    >>> rows.keys.ravel(), rows.values.tolist()
+    (array([0, 2], dtype=int32), [[5, 5], [3, 1]])
+    """
+    order = np.argsort(row_bytes(keys), kind="stable")
+    keys, values = keys[order], values[order]
+    first = np.ones(len(keys), dtype=bool)
+    first[1:] = (keys[1:] != keys[:-1]).any(axis=1)
+    starts = np.flatnonzero(first)
+    summed = np.add.reduceat(values, starts, axis=0) if len(starts) else values
+    return SpanRows(span, keys[starts], summed)
+
+
+def parse_spans(spans: Sequence[str], n: int, side: str) -> list[Span]:
+    """Return the spans that a list of names asks for; the units are always there.
+
+    >>> parse_spans(["suffixes:3", "whole"], n=4, side="left")
+    [(0, 1), (1, 2), (2, 3), (3, 4), (2, 4), (1, 4), (0, 4)]
+    """
+    check_count("n", "parse_spans", n)
+    found = {(k, k + 1) for k in range(n)}
+    for name in [spans] if isinstance(spans, str) else spans:
+        kind, _, length = name.partition(":")
+        if kind == "suffixes" and length.isdecimal():
+            found |= {(n - j, n) if side == "left" else (0, j) for j in range(1, min(int(length), n) + 1)}
+        elif name == "whole":
+            found.add((0, n))
+        elif name != "units":
+            raise must_be("spans", "a count", "made of 'units', 'suffixes:LENGTH' and 'whole'", name)
+    return sorted(found, key=span_order)
+
+
+def span_names(spans: Iterable[Span], n: int) -> str:
+    """Say in words which spans there are."""
+    widths = {end - start for start, end in spans}
+    longest = max((width for width in widths if 1 < width < n), default=0)
+    names = ["units", f"suffixes to {longest}" if longest else "", "whole N-grams" if n in widths else ""]
+    return ", ".join(name for name in names if name)
+
+
+def _against(of_target: Any, of_all: Any, denominator: str) -> tuple[Any, Any]:
+    """Return numerator and denominator from a target's number and the number in all."""
+    check_choice("denominator", "this count table", denominator, DENOMINATORS)
+    return of_target, of_all - of_target if denominator == "complement" else of_all
+
+
+def _check_layout(side: str, kind: str) -> None:
+    check_choice("side", "a count", side, SIDES)
+    check_choice("kind", "a count", kind, KINDS)
+
+
+def _check_total(total: int) -> None:
+    if total > LARGEST_TOTAL:
+        raise InputError(f"the frequencies add up to {total}, more than 2**53: they would not be exact any more")
+
+
+def _check_mergeable(a: Counts, b: Counts) -> None:
+    """Raise unless two tables count the same things."""
+    for name in ("n", "side", "kind", "targets", "spans"):
+        mine, theirs = getattr(a, name), getattr(b, name)
+        if mine != theirs:
+            raise ParameterError(
+                f"count tables with different {name} cannot be combined: {_show(name, mine, a)} "
+                f"and {_show(name, theirs, b)}"
+            )
+
+
+def _show(name: str, value: Any, counts: Counts) -> str:
+    return span_names(value, counts.n) if name == "spans" else repr(value)
+
+
+def _check_contains(difference: Counts) -> None:
+    """Raise if a subtraction took away what was never there."""
+    targets = ("all", *difference.targets)
+    for span, part in difference.rows.items():
+        # A target's contexts are among all contexts, before and after.
+        bad = np.argwhere((part.values < 0) | (part.values > part.values[:, :1]))
+        if len(bad):
+            row, column = bad[0]
+            items = " ".join(difference.items.take(pa.array(part.keys[row])).to_pylist())
+            raise InputError(
+                f"cannot subtract what was never added: {items!r} at items {span[0] + 1} to {span[1]} "
+                f"({targets[column]}) would have the frequency {part.values[row, column]}"
+            )
+    if (difference.totals < 0).any():
+        raise InputError("cannot subtract what was never added: the other table has more contexts")
+
+
+def _frequency_column(values: npt.ArrayLike, name: str, rows: int, where: Where) -> Ints:
+    """Return frequencies as int64, or say which row is not a whole number >= 0."""
+    try:
+        numbers = np.asarray(values, dtype=np.float64) if not _is_integer(values) else np.asarray(values)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be whole numbers") from None
+    if numbers.shape != (rows,):
+        raise InputError(f"there are {rows} N-grams but {name} has the shape {numbers.shape}")
+    bad = np.flatnonzero(~((numbers >= 0) & (numbers <= LARGEST_TOTAL) & (numbers == np.floor(numbers))))
+    if len(bad):
+        raise InputError(
+            f"{where(int(bad[0]))}: {name} must be a whole number from 0 to 2**53, got {numbers[bad[0]]:g}"
+        )
+    return numbers.astype(np.int64)
+
+
+def _is_integer(values: npt.ArrayLike) -> bool:
+    return np.issubdtype(getattr(values, "dtype", np.float64), np.integer)
+
+
+def _check_contained(f_nu: Ints, f_de: Ints, where: Where) -> None:
+    """With denominator "all" the numerator's contexts are among the denominator's."""
+    bad = np.flatnonzero(f_nu > f_de)
+    if len(bad):
+        row = int(bad[0])
+        raise InputError(
+            f"{where(row)}: f_nu is {f_nu[row]} but f_de, which counts all contexts, is only {f_de[row]}"
+        )
+
+
+def _total(given: int | None, column: Ints, name: str) -> int:
+    """Return the number of contexts of one sample."""
+    least = int(column.sum(dtype=object))
+    if given is None:
+        return least
+    check_count(name, "from_ngrams", given, at_least=0)
+    if given < least:
+        raise InputError(f"{name} is {given}, but the frequencies add up to {least}")
+    return int(given)

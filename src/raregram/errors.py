@@ -1,0 +1,64 @@
+"""The exceptions of raregram: one small tree, each leaf also a standard type.
+
+::
+
+    RaregramError
+    ├── ParameterError (ValueError)   the call was wrong: an argument out of its range, an unknown name
+    ├── InputError (ValueError)       the data was wrong: says where, and what was expected
+    ├── FileError (OSError)           a file is missing, truncated, altered or of another kind
+    └── MissingExtraError (ImportError)  an optional library is not installed: names the command that installs it
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from numbers import Integral, Real
+
+
+class RaregramError(Exception):
+    """Base of every error that raregram raises on purpose."""
+
+
+class ParameterError(RaregramError, ValueError):
+    """An argument is out of its range or names something unknown."""
+
+
+class InputError(RaregramError, ValueError):
+    """The data does not say what it should; the message tells where."""
+
+
+class FileError(RaregramError, OSError):
+    """A file is missing, truncated, altered or of another kind; the message names it."""
+
+
+class MissingExtraError(RaregramError, ImportError):
+    """An optional library is not installed; the message names the command that installs it."""
+
+
+def must_be(name: str, owner: str, requirement: str, value: object) -> ParameterError:
+    """Return the one form of a parameter error, ready to raise.
+
+    >>> print(must_be("lam", "fit", "a finite number >= 0", -1))
+    The lam parameter of fit must be a finite number >= 0. Got -1 instead.
+    """
+    return ParameterError(f"The {name} parameter of {owner} must be {requirement}. Got {value!r} instead.")
+
+
+def check_choice(name: str, owner: str, value: object, choices: Iterable[str]) -> None:
+    """Raise unless `value` is one of `choices`; the message names them all."""
+    names = list(choices)
+    if value not in names:
+        raise must_be(name, owner, "one of " + ", ".join(repr(choice) for choice in names), value)
+
+
+def check_count(name: str, owner: str, value: object, at_least: int = 1) -> None:
+    """Raise unless `value` is a whole number of at least `at_least`."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < at_least:
+        raise must_be(name, owner, f"a whole number >= {at_least}", value)
+
+
+def check_lam(value: object, owner: str) -> None:
+    """Raise unless `value` can be a ridge: finite and not negative."""
+    if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
+        raise must_be("lam", owner, "a finite number >= 0", value)

@@ -1,0 +1,120 @@
+"""Why an N-gram has its log ratio: one term an item, and a picture of them in plain text."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+BAR = 16  # character cells on each side of the zero line
+EIGHTHS = "▏▎▍▌▋▊▉█"
+
+
+@dataclass(frozen=True)
+class Term:
+    """What one span of the N-gram adds to the log ratio."""
+
+    start: int  # the span is items start..end-1, counted from 0
+    end: int
+    items: tuple[str, ...]
+    f_nu: int | None  # None: the model does not hold this span, so its frequencies are not known here
+    f_de: int | None
+    selected: bool
+    value: float
+
+    @property
+    def text(self) -> str:
+        """The items, fit to be printed."""
+        return " ".join(printable(item) for item in self.items)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The terms of one N-gram; they add up to its log ratio exactly. `print` draws them."""
+
+    ngram: tuple[str, ...]
+    target: str
+    model: str
+    log_ratio: float
+    terms: tuple[Term, ...]
+
+    @property
+    def ratio(self) -> float:
+        """The likelihood ratio itself."""
+        return math.exp(self.log_ratio) if self.log_ratio < 709 else math.inf
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists and numbers, for JSON."""
+        return {**asdict(self), "ratio": self.ratio}
+
+    def headline(self) -> str:
+        """Say the result in a line."""
+        return f"{self.target}: log ratio {self.log_ratio:+.4f}, ratio {self.ratio:.4g}  ({self.model})"
+
+    def lines(self) -> Iterator[tuple[Term, str]]:
+        """Yield each term with the line that shows it."""
+        width = max(_columns(term.text) for term in self.terms)
+        scale = max((abs(term.value) for term in self.terms if math.isfinite(term.value)), default=0) or 1.0
+        f_width = max(len(_count(f)) for term in self.terms for f in (term.f_nu, term.f_de))
+        for term in self.terms:
+            place = f"{term.start + 1}" if len(term.items) == 1 else f"{term.start + 1}-{term.end}"
+            yield (
+                term,
+                f"{place:>5}  {_pad(term.text, width)}  {_count(term.f_nu):>{f_width}}  "
+                f"{_count(term.f_de):>{f_width}}  {_value(term):>9}  {_bar(term.value / scale)}",
+            )
+
+    def __str__(self) -> str:
+        """Draw a bar for each term, to the right if it speaks for the target."""
+        lines = [(term, line) for term, line in self.lines()]
+        return "\n".join([self.headline(), column_heads(self), *(line for _, line in lines)])
+
+
+def column_heads(explanation: Explanation) -> str:
+    """Return the line above the terms."""
+    width = max(_columns(term.text) for term in explanation.terms)
+    f_width = max(len(_count(f)) for term in explanation.terms for f in (term.f_nu, term.f_de))
+    return f"{'':>5}  {'':<{width}}  {'f_nu':>{f_width}}  {'f_de':>{f_width}}  {'term':>9}"
+
+
+def printable(item: str) -> str:
+    """Show an item so that it can neither vanish nor command the terminal."""
+    shown = "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in item)
+    return shown if shown.strip() else "␣" * len(shown)
+
+
+def _value(term: Term) -> str:
+    if not term.selected and term.value == 0:
+        return "·"
+    return f"{term.value:+.4f}"
+
+
+def _count(f: int | None) -> str:
+    return "   -" if f is None else f"{f:>4,}"
+
+
+def _bar(share: float) -> str:
+    """Draw a signed bar around a zero line, in eighths of a character to the right, in halves to the left."""
+    length = min(abs(share), 1.0) * BAR if not math.isnan(share) else 0.0
+    if share < 0:
+        full, half = int(length), length - int(length) >= 0.5
+        return f"{('▐' if half else '') + '█' * full:>{BAR}}│"
+    full, eighths = int(length), round((length - int(length)) * 8)
+    return " " * BAR + "│" + "█" * full + (EIGHTHS[eighths - 1] if eighths else "")
+
+
+def _columns(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    return sum(_letter_columns(letter) for letter in text)
+
+
+def _letter_columns(letter: str) -> int:
+    if unicodedata.combining(letter):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def _pad(text: str, width: int) -> str:
+    return text + " " * (width - _columns(text))

@@ -1,0 +1,224 @@
+"""Count and model files: one Parquet table of spans, written atomically and checked when read.
+
+A row is one span of one N-gram: `start` and `end` (positions), `items` (the strings themselves, so that any
+Parquet reader can use the file) and whole-number columns. The metadata key `raregram` holds a JSON header with
+the kind of file, the format version and a digest of everything else. Files are data: nothing in them is executed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from raregram.contexts import Numbers, build_vocabulary
+from raregram.errors import FileError
+
+Span: TypeAlias = tuple[int, int]  # items a..b-1 of an N-gram
+PathLike: TypeAlias = str | os.PathLike[str]
+
+FORMAT_VERSION = 1
+METADATA_KEY = b"raregram"
+
+
+@dataclass(frozen=True)
+class SpanRows:
+    """The rows of one span, sorted by `keys`, which are distinct."""
+
+    span: Span
+    keys: Numbers  # (rows, width) item numbers
+    values: npt.NDArray[np.int64]  # (rows, columns)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True)
+class SpanTable:
+    """What a file holds: a header, the names of the value columns, the items and the rows of every span."""
+
+    kind: str  # "counts" or "model"
+    header: dict[str, Any]
+    columns: tuple[str, ...]
+    items: pa.Array  # string, distinct, in byte order
+    parts: tuple[SpanRows, ...]
+
+    def digest(self) -> str:
+        """Return a hexadecimal digest of the content, whatever the order of the rows.
+
+        Rows are hashed one by one and the hashes added, so that parts of a table can be digested anywhere.
+        """
+        item_hash = np.array([_item_hash(item) for item in self.items.to_pylist()], dtype=np.uint64)
+        total = sum((_rows_hash(part, item_hash) for part in self.parts), start=np.zeros(2, np.uint64))
+        head = json.dumps([self.kind, self.header, self.columns], sort_keys=True)
+        return hashlib.sha256(head.encode() + np.asarray(total).tobytes()).hexdigest()
+
+
+def write(path: PathLike, table: SpanTable) -> None:
+    """Write a table under its final name only when it is whole."""
+    header = {
+        "kind": table.kind,
+        "version": FORMAT_VERSION,
+        "columns": table.columns,
+        "digest": table.digest(),
+        "header": table.header,
+    }
+    arrow = _to_arrow(table).replace_schema_metadata({METADATA_KEY: json.dumps(header)})
+    with atomic_path(path) as draft:
+        pq.write_table(arrow, draft, compression="zstd", compression_level=9)
+
+
+def read(path: PathLike, kind: str) -> SpanTable:
+    """Read and check a table; raise `FileError` for anything but a whole file of this kind."""
+    head = read_header(path)
+    if head["kind"] != kind:
+        raise FileError(f"{path} is a raregram {head['kind']} file, expected a {kind} file")
+    with damage_named(path):
+        arrow = pq.read_table(path, memory_map=True)
+        items, parts = _from_arrow(arrow, head["columns"])
+        table = SpanTable(kind, head["header"], tuple(head["columns"]), items, parts)
+        if table.digest() != head["digest"]:
+            raise FileError(f"{path} is damaged or was altered: its content does not match its digest")
+    return table
+
+
+def read_header(path: PathLike) -> dict[str, Any]:
+    """Return the JSON header of a raregram file without reading its rows."""
+    if not Path(path).exists():
+        raise FileError(f"{path} does not exist")
+    with damage_named(path):
+        metadata = pq.read_schema(path, memory_map=True).metadata or {}
+        if METADATA_KEY not in metadata:
+            raise FileError(f"{path} is a Parquet file, but not one that raregram wrote")
+        head = json.loads(metadata[METADATA_KEY])
+        if head["version"] > FORMAT_VERSION:
+            raise FileError(
+                f"{path} has format version {head['version']}; this raregram reads up to {FORMAT_VERSION}. "
+                "Install a newer raregram"
+            )
+        return {name: head[name] for name in ("kind", "version", "columns", "digest", "header")}
+
+
+def is_raregram_file(path: PathLike) -> bool:
+    """Whether a file is Parquet with raregram's header."""
+    try:
+        return METADATA_KEY in (pq.read_schema(path).metadata or {})
+    except (pa.ArrowException, OSError):
+        return False
+
+
+@contextmanager
+def atomic_path(path: PathLike) -> Iterator[Path]:
+    """Give a draft's name to write to; move it to `path` at the end, or remove it if writing failed."""
+    final = Path(path)
+    draft = final.with_name(f".{final.name}.{os.getpid()}.draft")
+    try:
+        yield draft
+        with draft.open("rb") as written:
+            os.fsync(written.fileno())
+        draft.replace(final)
+    except OSError as error:
+        raise FileError(f"cannot write {final}: {error.strerror or error}") from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def damage_named(path: PathLike) -> Iterator[None]:
+    """Turn whatever a broken file makes a reader raise into one error that names the file."""
+    try:
+        yield
+    except FileError:
+        raise
+    except PermissionError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}") from error
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise FileError(f"{path} is not a raregram file, or it is truncated or damaged") from error
+
+
+def _to_arrow(table: SpanTable) -> pa.Table:
+    """Lay the rows of all spans out as one Arrow table."""
+    parts = table.parts
+    spans = np.array([part.span for part in parts], dtype=np.int16).reshape(-1, 2)
+    start, end = np.repeat(spans, [len(part) for part in parts], axis=0).T
+    widths = (end - start).astype(np.int32)
+    keys = np.concatenate([part.keys.ravel() for part in parts])
+    offsets = np.concatenate([np.zeros(1, np.int32), np.cumsum(widths, dtype=np.int32)])
+    values = np.concatenate([part.values for part in parts])
+    return pa.table(
+        {
+            "start": start,
+            "end": end,
+            "items": pa.ListArray.from_arrays(pa.array(offsets), table.items.take(pa.array(keys))),
+            **{name: values[:, column] for column, name in enumerate(table.columns)},
+        }
+    )
+
+
+def _from_arrow(arrow: pa.Table, columns: Sequence[str]) -> tuple[pa.Array, tuple[SpanRows, ...]]:
+    """Undo `_to_arrow`, for rows in any order."""
+    lists = arrow["items"].combine_chunks()
+    items, keys = build_vocabulary(lists.flatten())
+    firsts = np.asarray(lists.offsets)[:-1]
+    spans = np.column_stack([np.asarray(arrow["start"]), np.asarray(arrow["end"])])
+    values = np.column_stack([np.asarray(arrow[name], dtype=np.int64) for name in columns])
+    if (np.asarray(lists.value_lengths()) != spans[:, 1] - spans[:, 0]).any():
+        raise ValueError("a span has another number of items than its positions say")
+    parts = []
+    for start, end in sorted({(int(a), int(b)) for a, b in np.unique(spans, axis=0)}, key=span_order):
+        rows = np.flatnonzero((spans[:, 0] == start) & (spans[:, 1] == end))
+        span_keys = keys[firsts[rows, None] + np.arange(end - start)]
+        order = np.argsort(row_bytes(span_keys), kind="stable")
+        parts.append(SpanRows((start, end), span_keys[order], values[rows[order]]))
+    return items, tuple(parts)
+
+
+def span_order(span: Span) -> tuple[int, int]:
+    """Sort key of spans: shorter ones first, then by position."""
+    return span[1] - span[0], span[0]
+
+
+def row_bytes(keys: Numbers) -> npt.NDArray[Any]:
+    """View rows of item numbers as single values that compare like the rows do, item by item.
+
+    Item numbers are not negative, so their big-endian bytes sort as they do.
+    """
+    width = keys.shape[1]
+    if width == 1:
+        return keys[:, 0]
+    return np.ascontiguousarray(keys, dtype=">i4").view(f"V{4 * width}").ravel()
+
+
+def _item_hash(item: str) -> int:
+    return int.from_bytes(hashlib.blake2b(item.encode(), digest_size=8).digest(), "little")
+
+
+def _rows_hash(part: SpanRows, item_hash: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return two sums over the rows of 64-bit hashes of span, items and values."""
+    start, end = part.span
+    hashes = np.full(len(part), start * 65_536 + end, dtype=np.uint64)
+    for item_numbers in part.keys.T:
+        hashes = _mix(hashes ^ item_hash[item_numbers])
+    for column in part.values.T:
+        hashes = _mix(hashes ^ column.view(np.uint64))
+    return np.array([hashes.sum(), _mix(hashes).sum()], dtype=np.uint64)
+
+
+def _mix(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Scramble 64-bit numbers one to one (the finaliser of splitmix64)."""
+    hashes = hashes + np.uint64(0x9E3779B97F4A7C15)
+    hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return hashes ^ (hashes >> np.uint64(31))
+
+

@@ -1,0 +1,155 @@
+"""Look-up tables: item numbers of contexts -> the frequencies of their spans.
+
+Most spans share their frequencies with thousands of others, so a table does not hold frequencies but cells: small
+numbers that point to the distinct (f_nu, f_de, selected). Cell 0 stands for whatever a model does not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from raregram.contexts import Numbers
+from raregram.ratios import Floats
+from raregram.storage import Span, SpanRows, row_bytes
+
+CellNumbers = npt.NDArray[np.unsignedinteger[Any]]
+BLOCK = 8192  # contexts summed up at a time: their numbers and sums stay in the cache
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The distinct frequencies of a model."""
+
+    f_nu: npt.NDArray[np.int64]  # (cells,)
+    f_de: npt.NDArray[np.int64]
+    selected: npt.NDArray[np.bool_]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.f_nu.nbytes + self.f_de.nbytes + self.selected.nbytes
+
+    def values(self, cells: CellNumbers) -> npt.NDArray[np.int64]:
+        """Return (f_nu, f_de, selected) of each cell as columns, the way a file holds them."""
+        return np.column_stack([self.f_nu[cells], self.f_de[cells], self.selected[cells]])
+
+
+def make_cells(values: npt.NDArray[np.int64]) -> tuple[Cells, CellNumbers]:
+    """Return the distinct rows of (f_nu, f_de, selected), and for each row its cell.
+
+    >>> cells, numbers = make_cells(np.array([[5, 1, 1], [0, 2, 1], [5, 1, 1]]))
+    >>> numbers, cells.f_nu
+    (array([2, 1, 2], dtype=uint8), array([0, 0, 5]))
+    """
+    key = np.zeros(len(values), dtype=np.int64)
+    for column in values.T:  # number the rows by their first column, then by the first two, then by all
+        distinct, rank = np.unique(column, return_inverse=True)
+        _, key = np.unique(key * len(distinct) + rank, return_inverse=True)
+    _, first = np.unique(key, return_index=True)
+    held = np.concatenate([np.zeros((1, 3), np.int64), values[first]])
+    numbers = (key + 1).astype(np.min_scalar_type(len(held)))
+    return Cells(held[:, 0], held[:, 1], held[:, 2].astype(bool)), numbers
+
+
+class Table(Protocol):
+    """What a model asks of its look-up table."""
+
+    @property
+    def spans(self) -> Sequence[Span]:
+        """The spans that a log ratio has a term for."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+
+    def cells_of(self, numbers: Numbers) -> CellNumbers:
+        """Return the cell of every term of every context: (contexts, terms)."""
+
+    def sums(self, numbers: Numbers, values: Floats) -> Floats:
+        """Add up the values of the cells of every context."""
+
+    def rows(self) -> Iterator[tuple[Span, Numbers, CellNumbers]]:
+        """Yield each span with the keys that the table holds and their cells."""
+
+
+@dataclass(frozen=True)
+class UnitTable:
+    """One cell for every item at every position."""
+
+    cells: CellNumbers  # (n, items + 1): the last column, number -1, is for absent items
+
+    @classmethod
+    def build(cls, parts: Sequence[SpanRows], cells: CellNumbers, num_items: int) -> UnitTable:
+        """Lay out the cells of all units, which follow each other in the order of `parts`."""
+        table = np.zeros((len(parts), num_items + 1), dtype=cells.dtype)
+        position = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        table[position, np.concatenate([part.keys[:, 0] for part in parts])] = cells
+        return cls(table)
+
+    @property
+    def spans(self) -> Sequence[Span]:
+        """One span an item."""
+        return [(k, k + 1) for k in range(len(self.cells))]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.cells.nbytes
+
+    def cells_of(self, numbers: Numbers) -> CellNumbers:
+        """Return the cell of each item of each context: (contexts, n)."""
+        return self.cells[np.arange(len(self.cells)), numbers]
+
+    def sums(self, numbers: Numbers, values: Floats) -> Floats:
+        """Add up the values of each context's items; many contexts are worth a table of values first."""
+        dense = values[self.cells] if len(numbers) > self.cells.shape[1] else None
+        total = np.zeros(len(numbers))
+        for first in range(0, len(numbers), BLOCK):
+            block = total[first : first + BLOCK]
+            for k, items in enumerate(numbers[first : first + BLOCK].T):
+                block += values[self.cells[k][items]] if dense is None else dense[k][items]
+        return total
+
+    def rows(self) -> Iterator[tuple[Span, Numbers, CellNumbers]]:
+        """Yield each position with the items that it holds."""
+        for span, cells in zip(self.spans, self.cells, strict=True):
+            items = np.flatnonzero(cells).astype(np.int32)
+            yield span, items[:, None], cells[items]
+
+
+@dataclass(frozen=True)
+class WholeTable:
+    """One cell for every whole N-gram."""
+
+    keys: Numbers  # (rows, n), sorted
+    cells: CellNumbers  # (rows,)
+
+    @property
+    def spans(self) -> Sequence[Span]:
+        """One span, the N-gram itself."""
+        return [(0, self.keys.shape[1])]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.keys.nbytes + self.cells.nbytes
+
+    def cells_of(self, numbers: Numbers) -> CellNumbers:
+        """Return the cell of each context: (contexts, 1)."""
+        place = np.searchsorted(row_bytes(self.keys), row_bytes(numbers))
+        place[place == len(self.keys)] = 0
+        found = (self.keys[place] == numbers).all(axis=1) if len(self.keys) else np.zeros(len(numbers), bool)
+        return np.where(found, self.cells[place], self.cells.dtype.type(0))[:, None]
+
+    def sums(self, numbers: Numbers, values: Floats) -> Floats:
+        """Return the value of each context's one cell."""
+        return np.asarray(values[self.cells_of(numbers)[:, 0]])
+
+    def rows(self) -> Iterator[tuple[Span, Numbers, CellNumbers]]:
+        """Yield the one span."""
+        yield self.spans[0], self.keys, self.cells
