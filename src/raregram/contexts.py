@@ -42,10 +42,13 @@ class NGrams:
     def __len__(self) -> int:
         return len(self.items) // self.n
 
+    def lists(self) -> pa.Array:
+        """Return each N-gram as a list of items."""
+        return pa.ListArray.from_arrays(pa.array(np.arange(len(self) + 1, dtype=np.int32) * self.n), self.items)
+
     def texts(self, kind: str) -> pa.Array:
         """Return each N-gram as one string: words with a space between them, letters without."""
-        offsets = pa.array(np.arange(len(self) + 1, dtype=np.int32) * self.n)
-        return pc.binary_join(pa.ListArray.from_arrays(offsets, self.items), " " if kind == "words" else "")
+        return pc.binary_join(self.lists(), " " if kind == "words" else "")
 
 
 def chunks(ngrams: NGramsLike, size: int = CHUNK) -> Iterator[tuple[int, NGramsLike]]:
@@ -54,9 +57,7 @@ def chunks(ngrams: NGramsLike, size: int = CHUNK) -> Iterator[tuple[int, NGramsL
         yield first, ngrams[first : first + size]
 
 
-def parse_ngrams(
-    ngrams: NGramsLike, n: int | None = None, kind: str = "words", where: Where = nth_ngram
-) -> NGrams:
+def parse_ngrams(ngrams: NGramsLike, n: int | None = None, kind: str = "words", where: Where = nth_ngram) -> NGrams:
     """Split N-grams into items and check that each has `n` of them (None: as many as the first).
 
     Args:
@@ -78,7 +79,8 @@ def parse_ngrams(
         shown = ngrams[row].as_py() if isinstance(ngrams[row], pa.Scalar) else ngrams[row]
         raise InputError(
             f"{where(row)} has {lengths[row]} {kind if isinstance(shown, str) else 'items'}, "
-            f"expected {max(n, 1)}: {_shorten(shown)}"
+            f"expected {max(n, 1)}: {_shorten(shown)}",
+            row,
         )
     return NGrams(items, n)
 
@@ -111,12 +113,22 @@ def label_matrix(
            [0, 0],
            [1, 1]])
     """
-    index: dict[Any, int] = {}  # distinct labels are few, so each is looked at once
-    codes = [index.setdefault(_hashable(label), len(index)) for label in labels]
-    sets = [_label_set(label) for label in index]
+    distinct, codes = _distinct_labels(labels)
+    sets = [_label_set(label) for label in distinct]
     names = tuple(sorted(set().union(*sets) if targets is None else set(targets)))
     member = np.array([[name in names_of for name in names] for names_of in sets], dtype=bool)
     return names, member.reshape(len(sets), len(names))[codes]
+
+
+def _distinct_labels(labels: Sequence[Any] | npt.NDArray[Any]) -> tuple[list[Any], npt.NDArray[np.intp]]:
+    """Return the distinct labels, which are few, and for each label its place among them."""
+    try:
+        encoded = pa.array(labels, pa.string()).dictionary_encode(null_encoding="encode")
+        return encoded.dictionary.to_pylist(), np.asarray(encoded.indices)
+    except (pa.ArrowException, TypeError):  # some are collections of names
+        index: dict[Any, int] = {}
+        codes = [index.setdefault(_hashable(label), len(index)) for label in labels]
+        return list(index), np.array(codes, dtype=np.intp)
 
 
 def _hashable(label: Any) -> Any:
@@ -131,8 +143,10 @@ def _is_names(label: Any) -> bool:
 
 def _label_set(label: Any) -> set[str]:
     """Return the target names in one label."""
-    if label is None or isinstance(label, str):
-        return {label} - NO_TARGET
+    if label in NO_TARGET:
+        return set()
+    if isinstance(label, str):
+        return {label}
     if _is_names(label):
         return set(label)
     raise InputError(f"a label must be a string, None or a collection of strings; found {label!r}")
@@ -149,7 +163,7 @@ def _split_any(ngrams: NGramsLike, kind: str, where: Where) -> tuple[pa.Array, n
         array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
     if array.null_count:
         row = int(np.flatnonzero(np.asarray(array.is_null()))[0])
-        raise InputError(f"{where(row)} is missing")
+        raise InputError(f"{where(row)} is missing", row)
     if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
         items = array.flatten()
         if items.null_count:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,6 @@ from raregram.contexts import (
     build_vocabulary,
     label_matrix,
     nth_ngram,
-    number_items,
     parse_ngrams,
 )
 from raregram.errors import InputError, ParameterError, check_choice, check_count, must_be
@@ -85,8 +84,6 @@ class Counts:
         if len(labels) != len(ngrams):
             raise InputError(f"there are {len(ngrams)} contexts but {len(labels)} labels")
         names, member = label_matrix(labels, targets)
-        if not names:
-            raise InputError("no context has a label, so there is no target to count")
         frequency = np.column_stack([np.ones(len(ngrams), np.int64), member])
         return cls._count(ngrams, frequency, names, spans, side, kind)
 
@@ -243,9 +240,7 @@ class Counts:
 
     def __repr__(self) -> str:
         """Say what the table holds in a line or two."""
-        per_target = ", ".join(
-            f"{name} {total:,}" for name, total in zip(self.targets, self.totals[1:], strict=True)
-        )
+        per_target = ", ".join(f"{name} {total:,}" for name, total in zip(self.targets, self.totals[1:], strict=True))
         return (
             f"Counts(n={self.n}, side={self.side!r}, kind={self.kind!r}: {self.totals[0]:,} contexts "
             f"({per_target}), {len(self.items):,} items, {self.num_rows:,} rows of {span_names(self.spans, self.n)})"
@@ -308,12 +303,22 @@ class Counts:
         rows = {span: SpanRows(span, number[part.keys], part.values) for span, part in self.rows.items()}
         return self._replace(rows=rows, items=self.items.filter(pa.array(used)))
 
+    def with_targets(self, targets: Sequence[str]) -> Counts:
+        """Return this table with columns for exactly these targets, zeros for those that it does not have.
+
+        That is right for a table that counted every label it met: a target it lacks was not there.
+        """
+        names = tuple(sorted(set(targets)))
+        columns = [0, *(1 + self.targets.index(name) if name in self.targets else -1 for name in names)]
+        rows = {span: SpanRows(span, part.keys, _pick(part.values, columns)) for span, part in self.rows.items()}
+        return self._replace(targets=names, totals=_pick(self.totals, columns), rows=rows)
+
     def _with_totals(self, totals: Ints) -> Counts:
         _check_total(int(totals[0]))
         return self._replace(totals=totals)
 
     def _replace(self, **changes: Any) -> Counts:
-        return cast(Counts, Counts(**{**self.__dict__, **changes}))
+        return Counts(**{**self.__dict__, **changes})
 
     def _header(self) -> dict[str, Any]:
         """What a count file says about itself, beside its rows."""
@@ -338,13 +343,20 @@ def add_up(span: Span, keys: Numbers, values: Ints) -> SpanRows:
     >>> rows.keys.ravel(), rows.values.tolist()
     (array([0, 2], dtype=int32), [[5, 5], [3, 1]])
     """
-    order = np.argsort(row_bytes(keys), kind="stable")
-    keys, values = keys[order], values[order]
-    first = np.ones(len(keys), dtype=bool)
-    first[1:] = (keys[1:] != keys[:-1]).any(axis=1)
-    starts = np.flatnonzero(first)
-    summed = np.add.reduceat(values, starts, axis=0) if len(starts) else values
-    return SpanRows(span, keys[starts], summed)
+    distinct, row = _number_rows(keys)
+    # The sums are whole numbers below 2**53, so adding them as doubles is exact.
+    sums = [np.bincount(row, weights=column, minlength=len(distinct)) for column in values.T]
+    return SpanRows(span, distinct, np.column_stack(sums).astype(np.int64))
+
+
+def _number_rows(keys: Numbers) -> tuple[Numbers, npt.NDArray[np.intp]]:
+    """Return the distinct keys in order, and for each key its place among them."""
+    if keys.shape[1] > 1:
+        _, first, row = np.unique(row_bytes(keys), return_index=True, return_inverse=True)
+        return keys[first], row
+    used = np.bincount(keys[:, 0]) > 0
+    number = np.cumsum(used) - 1
+    return np.flatnonzero(used).astype(np.int32)[:, None], number[keys[:, 0]]
 
 
 def parse_spans(spans: Sequence[str], n: int, side: str) -> list[Span]:
@@ -378,6 +390,12 @@ def _against(of_target: Any, of_all: Any, denominator: str) -> tuple[Any, Any]:
     """Return numerator and denominator from a target's number and the number in all."""
     check_choice("denominator", "this count table", denominator, DENOMINATORS)
     return of_target, of_all - of_target if denominator == "complement" else of_all
+
+
+def _pick(values: Ints, columns: list[int]) -> Ints:
+    """Take columns of the last axis, zeros for column -1."""
+    padded = np.concatenate([values, np.zeros((*values.shape[:-1], 1), np.int64)], axis=-1)
+    return padded[..., columns]
 
 
 def _check_layout(side: str, kind: str) -> None:

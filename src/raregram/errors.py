@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from numbers import Integral, Real
+from typing import Any
 
 
 class RaregramError(Exception):
@@ -25,7 +26,14 @@ class ParameterError(RaregramError, ValueError):
 
 
 class InputError(RaregramError, ValueError):
-    """The data does not say what it should; the message tells where."""
+    """The data does not say what it should; the message tells where.
+
+    `row` is the index of the offending row in the sequence at hand, where there is one: all rows before it are fine.
+    """
+
+    def __init__(self, message: str, row: int | None = None) -> None:
+        super().__init__(message)
+        self.row = row
 
 
 class FileError(RaregramError, OSError):
@@ -52,13 +60,13 @@ def check_choice(name: str, owner: str, value: object, choices: Iterable[str]) -
         raise must_be(name, owner, "one of " + ", ".join(repr(choice) for choice in names), value)
 
 
-def check_count(name: str, owner: str, value: object, at_least: int = 1) -> None:
+def check_count(name: str, owner: str, value: Any, at_least: int = 1) -> None:
     """Raise unless `value` is a whole number of at least `at_least`."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < at_least:
         raise must_be(name, owner, f"a whole number >= {at_least}", value)
 
 
-def check_lam(value: object, owner: str) -> None:
+def check_lam(value: Any, owner: str) -> None:
     """Raise unless `value` can be a ridge: finite and not negative."""
     if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
         raise must_be("lam", owner, "a finite number >= 0", value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -43,7 +42,7 @@ class Explanation:
     @property
     def ratio(self) -> float:
         """The likelihood ratio itself."""
-        return math.exp(self.log_ratio) if self.log_ratio < 709 else math.inf
+        return math.exp(self.log_ratio) if not self.log_ratio > 709 else math.inf
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists and numbers, for JSON."""
@@ -51,32 +50,28 @@ class Explanation:
 
     def headline(self) -> str:
         """Say the result in a line."""
+        if math.isnan(self.log_ratio):
+            return f"{self.target}: no evidence, this N-gram was never seen  ({self.model})"
         return f"{self.target}: log ratio {self.log_ratio:+.4f}, ratio {self.ratio:.4g}  ({self.model})"
 
-    def lines(self) -> Iterator[tuple[Term, str]]:
-        """Yield each term with the line that shows it."""
-        width = max(_columns(term.text) for term in self.terms)
+    def lines(self) -> list[str]:
+        """Return a line of column heads, then a line for each term."""
+        texts = [term.text for term in self.terms]
+        counts = [(_count(term.f_nu), _count(term.f_de)) for term in self.terms]
+        text_width = max(map(_columns, texts))
+        count_width = max(4, *(len(shown) for pair in counts for shown in pair))
         scale = max((abs(term.value) for term in self.terms if math.isfinite(term.value)), default=0) or 1.0
-        f_width = max(len(_count(f)) for term in self.terms for f in (term.f_nu, term.f_de))
-        for term in self.terms:
-            place = f"{term.start + 1}" if len(term.items) == 1 else f"{term.start + 1}-{term.end}"
-            yield (
-                term,
-                f"{place:>5}  {_pad(term.text, width)}  {_count(term.f_nu):>{f_width}}  "
-                f"{_count(term.f_de):>{f_width}}  {_value(term):>9}  {_bar(term.value / scale)}",
+        lines = [f"{'':>5}  {'':<{text_width}}  {'f_nu':>{count_width}}  {'f_de':>{count_width}}  {'term':>8}"]
+        for term, text, (f_nu, f_de) in zip(self.terms, texts, counts, strict=True):
+            lines.append(
+                f"{_place(term):>5}  {text}{' ' * (text_width - _columns(text))}  {f_nu:>{count_width}}  "
+                f"{f_de:>{count_width}}  {_value(term):>8}  {_bar(term.value / scale)}".rstrip()
             )
+        return lines
 
     def __str__(self) -> str:
         """Draw a bar for each term, to the right if it speaks for the target."""
-        lines = [(term, line) for term, line in self.lines()]
-        return "\n".join([self.headline(), column_heads(self), *(line for _, line in lines)])
-
-
-def column_heads(explanation: Explanation) -> str:
-    """Return the line above the terms."""
-    width = max(_columns(term.text) for term in explanation.terms)
-    f_width = max(len(_count(f)) for term in explanation.terms for f in (term.f_nu, term.f_de))
-    return f"{'':>5}  {'':<{width}}  {'f_nu':>{f_width}}  {'f_de':>{f_width}}  {'term':>9}"
+        return "\n".join([self.headline(), *self.lines()])
 
 
 def printable(item: str) -> str:
@@ -85,14 +80,16 @@ def printable(item: str) -> str:
     return shown if shown.strip() else "␣" * len(shown)
 
 
+def _place(term: Term) -> str:
+    return f"{term.start + 1}" if len(term.items) == 1 else f"{term.start + 1}-{term.end}"
+
+
 def _value(term: Term) -> str:
-    if not term.selected and term.value == 0:
-        return "·"
-    return f"{term.value:+.4f}"
+    return "·" if not term.selected and term.value == 0 else f"{term.value:+.4f}"
 
 
 def _count(f: int | None) -> str:
-    return "   -" if f is None else f"{f:>4,}"
+    return "-" if f is None else f"{f:,}"
 
 
 def _bar(share: float) -> str:
@@ -114,7 +111,3 @@ def _letter_columns(letter: str) -> int:
     if unicodedata.combining(letter):
         return 0
     return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
-
-
-def _pad(text: str, width: int) -> str:
-    return text + " " * (width - _columns(text))

@@ -112,7 +112,9 @@ def _compact(items: pa.Array, parts: list[SpanRows]) -> tuple[pa.Array, list[Spa
 
 
 def _only_target(counts: Counts) -> str:
-    if len(counts.targets) != 1:
+    if not counts.targets:
+        raise InputError("no context of these counts has a label, so there is no target")
+    if len(counts.targets) > 1:
         raise ParameterError(f"choose a target: the table has {', '.join(counts.targets)}")
     return counts.targets[0]
 

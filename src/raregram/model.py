@@ -31,7 +31,7 @@ COLUMNS = ("f_nu", "f_de", "selected")
 class Equation(Protocol):
     """Frequencies of spans in, likelihood ratios out."""
 
-    def __call__(  # noqa: D102, PLR0913 - the four frequencies and the ridge
+    def __call__(  # noqa: D102 - described by its class
         self, f_nu: npt.ArrayLike, n_nu: npt.ArrayLike, f_de: npt.ArrayLike, n_de: npt.ArrayLike, lam: float
     ) -> Floats: ...
 
@@ -170,9 +170,7 @@ class Model:
         parsed = parse_ngrams([ngram], self.settings.n, self.settings.kind, lambda _: "the N-gram")
         items = tuple(parsed.items.to_pylist())
         cells = self.table.cells_of(number_items(parsed.items, self.items)[None, :])[0]
-        terms = (
-            self._term(span, items, int(cell)) for span, cell in zip(self.table.spans, cells, strict=True)
-        )
+        terms = (self._term(span, items, int(cell)) for span, cell in zip(self.table.spans, cells, strict=True))
         total = float(self.log_ratio([list(items)])[0])
         return Explanation(items, self.settings.target, str(self.settings), total, tuple(terms))
 

@@ -40,9 +40,7 @@ def mle(f_nu: npt.ArrayLike, n_nu: npt.ArrayLike, f_de: npt.ArrayLike, n_de: npt
         return np.asarray((f_nu / n_nu) / (f_de / n_de))
 
 
-def direct(
-    f_nu: npt.ArrayLike, n_nu: npt.ArrayLike, f_de: npt.ArrayLike, n_de: npt.ArrayLike, lam: float
-) -> Floats:
+def direct(f_nu: npt.ArrayLike, n_nu: npt.ArrayLike, f_de: npt.ArrayLike, n_de: npt.ArrayLike, lam: float) -> Floats:
     """(E2) The ridge estimate: minimises 1/2 b'Hb - h'b + lam/2 b'b with indicator basis functions.
 
     >>> direct([100, 1, 2, 0], 10_000, [2000, 20, 20, 6], 10_000_000, lam=1e-5).round(1)
@@ -54,9 +52,7 @@ def direct(
         return np.asarray((f_nu / n_nu) / (f_de / n_de + lam))
 
 
-def unit(
-    f_nu: npt.ArrayLike, n_nu: npt.ArrayLike, f_de: npt.ArrayLike, n_de: npt.ArrayLike, lam: float
-) -> Floats:
+def unit(f_nu: npt.ArrayLike, n_nu: npt.ArrayLike, f_de: npt.ArrayLike, n_de: npt.ArrayLike, lam: float) -> Floats:
     """(E3) The ratio of one item at one position, finite and positive at every frequency.
 
     >>> unit([0, 9], 98, [0, 9], 998, lam=0)
@@ -101,8 +97,7 @@ def _checked_pair(f: npt.ArrayLike, n: npt.ArrayLike, side: str) -> tuple[Floats
     if above.any():
         f_wide, n_wide = np.broadcast_arrays(f, n)
         raise InputError(
-            f"a frequency is above its total: f_{side} = {f_wide[above][0]:.0f} "
-            f"but n_{side} = {n_wide[above][0]:.0f}"
+            f"a frequency is above its total: f_{side} = {f_wide[above][0]:.0f} but n_{side} = {n_wide[above][0]:.0f}"
         )
     return f, n
 

@@ -85,7 +85,7 @@ def scores(
         seed: used by `random` alone.
 
     Returns:
-        One float64 a item, higher for more useful ones.
+        One float64 an item, higher for more useful ones.
 
     >>> scores("gss", [8, 1], [2, 9], n_nu=10, n_de=10)
     array([ 0.15, -0.2 ])
@@ -123,7 +123,7 @@ def top(score: Floats, frequency: npt.NDArray[np.generic], size: int) -> Ints:
 
 
 def _information(joint: Floats, independent: Floats) -> Floats:
-    """p log(p / q), with 0 log 0 = 0."""
+    """Return p log(p / q), with 0 log 0 = 0."""
     ratio = np.divide(joint, independent, out=np.ones_like(joint), where=joint > 0)
     return np.asarray(joint * np.log(ratio))
 

@@ -170,17 +170,19 @@ def _from_arrow(arrow: pa.Table, columns: Sequence[str]) -> tuple[pa.Array, tupl
     lists = arrow["items"].combine_chunks()
     items, keys = build_vocabulary(lists.flatten())
     firsts = np.asarray(lists.offsets)[:-1]
-    spans = np.column_stack([np.asarray(arrow["start"]), np.asarray(arrow["end"])])
+    start, end = (np.asarray(arrow[name], dtype=np.int64) for name in ("start", "end"))
     values = np.column_stack([np.asarray(arrow[name], dtype=np.int64) for name in columns])
-    if (np.asarray(lists.value_lengths()) != spans[:, 1] - spans[:, 0]).any():
+    if (np.asarray(lists.value_lengths()) != end - start).any():
         raise ValueError("a span has another number of items than its positions say")
+    span_code = start << 32 | end
     parts = []
-    for start, end in sorted({(int(a), int(b)) for a, b in np.unique(spans, axis=0)}, key=span_order):
-        rows = np.flatnonzero((spans[:, 0] == start) & (spans[:, 1] == end))
-        span_keys = keys[firsts[rows, None] + np.arange(end - start)]
+    for code in np.unique(span_code).tolist():
+        span = (code >> 32, code & 0xFFFFFFFF)
+        rows = np.flatnonzero(span_code == code)
+        span_keys = keys[firsts[rows, None] + np.arange(span[1] - span[0])]
         order = np.argsort(row_bytes(span_keys), kind="stable")
-        parts.append(SpanRows((start, end), span_keys[order], values[rows[order]]))
-    return items, tuple(parts)
+        parts.append(SpanRows(span, span_keys[order], values[rows[order]]))
+    return items, tuple(sorted(parts, key=lambda part: span_order(part.span)))
 
 
 def span_order(span: Span) -> tuple[int, int]:
@@ -220,5 +222,3 @@ def _mix(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return hashes ^ (hashes >> np.uint64(31))
-
-

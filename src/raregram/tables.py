@@ -107,12 +107,14 @@ class UnitTable:
 
     def sums(self, numbers: Numbers, values: Floats) -> Floats:
         """Add up the values of each context's items; many contexts are worth a table of values first."""
-        dense = values[self.cells] if len(numbers) > self.cells.shape[1] else None
-        total = np.zeros(len(numbers))
+        if len(numbers) <= self.cells.shape[1]:
+            return np.asarray(values[self.cells_of(numbers)].sum(axis=1))
+        dense = values[self.cells]
+        total, term = np.zeros(len(numbers)), np.empty(BLOCK)
         for first in range(0, len(numbers), BLOCK):
             block = total[first : first + BLOCK]
-            for k, items in enumerate(numbers[first : first + BLOCK].T):
-                block += values[self.cells[k][items]] if dense is None else dense[k][items]
+            for k, items in enumerate(np.ascontiguousarray(numbers[first : first + BLOCK].T, dtype=np.intp)):
+                block += np.take(dense[k], items, out=term[: len(block)], mode="wrap")  # -1 is the last column
         return total
 
     def rows(self) -> Iterator[tuple[Span, Numbers, CellNumbers]]:

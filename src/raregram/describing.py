@@ -1,0 +1,118 @@
+"""What a count file or a model file holds, as facts to print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from raregram.counts import Counts, span_names
+from raregram.explanation import printable
+from raregram.model import Model
+from raregram.storage import PathLike, read_header
+
+STRONGEST = 8  # spans shown for and against the target
+
+Facts = dict[str, Any]
+
+
+def describe_counts(path: PathLike) -> Facts:
+    """Return what a count file holds."""
+    counts = Counts.load(path)
+    return {
+        "file": str(path),
+        "kind": "count table",
+        "n": counts.n,
+        "side": counts.side,
+        "items": counts.kind,
+        "spans": span_names(counts.spans, counts.n),
+        "contexts": int(counts.totals[0]),
+        "targets": dict(zip(counts.targets, counts.totals[1:].tolist(), strict=True)),
+        "distinct_items": len(counts.items),
+        "distinct_items_by_position": [len(counts.rows[span]) for span in counts.units],
+        "rows": counts.num_rows,
+        "bytes_on_disk": Path(path).stat().st_size,
+        "bytes_in_memory": counts.nbytes,
+        "digest": read_header(path)["digest"],
+    }
+
+
+def describe_model(path: PathLike) -> Facts:
+    """Return what a model file holds."""
+    model = Model.load(path)
+    s = model.settings
+    return {
+        "file": str(path),
+        "kind": "model",
+        "target": s.target,
+        "estimator": s.estimator,
+        **({"criterion": s.criterion, "size": s.size} if s.criterion else {}),
+        **({"seed": s.seed} if s.criterion == "random" else {}),
+        "lam": s.lam,
+        "lam0": model.lam0,
+        "unseen": s.unseen,
+        "denominator": s.denominator,
+        "n": s.n,
+        "side": s.side,
+        "items": s.kind,
+        "n_nu": s.n_nu,
+        "n_de": s.n_de,
+        "distinct_items": len(model.items),
+        "selected_by_position": list(model.sizes),
+        "bytes_on_disk": Path(path).stat().st_size,
+        "bytes_in_memory": model.nbytes,
+        "digest": read_header(path)["digest"],
+        "strongest_for": strongest(model, -1),
+        "strongest_against": strongest(model, +1),
+    }
+
+
+def strongest(model: Model, sign: int) -> list[Facts]:
+    """Return the spans with the largest terms, for (sign -1) or against (+1) the target, largest first."""
+    found = []
+    for span, keys, cells in model.table.rows():
+        values = model.values[cells]
+        speaking = np.flatnonzero(np.isfinite(values) & (sign * values < 0))
+        best = speaking[np.argsort(sign * values[speaking], kind="stable")[:STRONGEST]]
+        found += [(sign * values[row], span, keys[row], cells[row]) for row in best]
+    found.sort(key=lambda entry: entry[0])
+    return [
+        {
+            "items": model.items.take(keys).to_pylist(),
+            "first_position": span[0] + 1,
+            "f_nu": int(model.cells.f_nu[cell]),
+            "f_de": int(model.cells.f_de[cell]),
+            "log_ratio": float(sign * value),
+        }
+        for value, span, keys, cell in found[:STRONGEST]
+    ]
+
+
+def as_text(facts: Facts) -> str:
+    """Lay facts out as aligned lines."""
+    width = max(map(len, facts)) + 2
+    lines = []
+    for name, value in facts.items():
+        label = name.replace("_", " ")
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            lines += [label, *(_span_line(entry) for entry in value)]
+        else:
+            lines.append(f"{label:<{width}}{_shown(value)}")
+    return "\n".join(lines)
+
+
+def _span_line(entry: Facts) -> str:
+    items = " ".join(map(printable, entry["items"]))
+    place = entry["first_position"]
+    return f"  {entry['log_ratio']:+8.4f}  {place:>2}  {items}  ({entry['f_nu']:,} : {entry['f_de']:,})"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_shown(number)}" for name, number in value.items()) or "none"
+    if isinstance(value, list):
+        return " ".join(map(_shown, value))
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,285 @@
+"""Files of contexts: text lines, CSV and Parquet -> batches of N-grams with their labels or frequencies.
+
+Every reader streams. A batch knows where its rows come from, so that an error can name the file and the line.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from raregram.contexts import NGrams
+from raregram.counts import Counts
+from raregram.errors import FileError, InputError, ParameterError
+from raregram.storage import is_raregram_file
+
+STANDARD_INPUT = "-"
+READ_BYTES = 1 << 22  # of text at a time; a pipe gives what it has
+LONGEST_LINE = 1 << 26  # bytes; beyond it a file is not lines of N-grams
+COLUMNS = ("ngram", "label", "f_nu", "f_de")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows of a file, in order."""
+
+    source: str
+    unit: str  # what a row is called in messages: "line" or "row"
+    first: int  # the number of the first row, counted from 1
+    ngrams: pa.Array  # string, or list of strings
+    columns: Mapping[str, pa.Array] = field(default_factory=dict)  # label, f_nu and f_de where they are
+    others: Mapping[str, pa.Array] = field(default_factory=dict)  # further columns of a table
+
+    def where(self, row: int) -> str:
+        """Name a row in an error message."""
+        return f"{self.source}, {self.unit} {self.first + row}"
+
+    def __len__(self) -> int:
+        return len(self.ngrams)
+
+    def with_texts(self, texts: pa.Array) -> Batch:
+        """Return the batch with each N-gram as one string."""
+        return replace(self, ngrams=texts)
+
+    def head(self, rows: int) -> Batch:
+        """Return the batch's first rows."""
+        columns, others = (
+            {name: column[:rows] for name, column in some.items()} for some in (self.columns, self.others)
+        )
+        return replace(self, ngrams=self.ngrams[:rows], columns=columns, others=others)
+
+
+def read_contexts(source: str, rename: Mapping[str, str] | None = None) -> Iterator[Batch]:
+    """Yield the contexts of a file in batches.
+
+    Args:
+        source: a path, or "-" for standard input. A name that ends in .parquet or .csv is a table with the column
+            `ngram` and, where they are, `label`, `f_nu` and `f_de`. A count file gives its whole N-grams. Anything
+            else is text, plain or compressed, one context a line: `label<TAB>items`, or just the items.
+        rename: what a table calls those columns, where it uses other names.
+    """
+    if source == STANDARD_INPUT:
+        return _read_lines(lambda size: os.read(sys.stdin.fileno(), size), "standard input")
+    path = Path(source)
+    if not path.exists():
+        raise FileError(f"{source} does not exist")
+    if path.is_dir():
+        raise FileError(f"{source} is a folder; name the files in it")
+    if is_raregram_file(path):
+        return iter([_whole_ngrams(Counts.load(path), source)])
+    if path.suffix.lower() in (".parquet", ".pq"):
+        return _read_table(_parquet_batches(path), source, rename or {})
+    if path.suffix.lower() == ".csv":
+        return _read_table(_csv_batches(path), source, rename or {})
+    return _read_text(path)
+
+
+def read_counts(
+    sources: Sequence[str],
+    rename: Mapping[str, str] | None = None,
+    targets: Sequence[str] | None = None,
+    progress: Callable[[int], None] = lambda rows: None,
+    **options: Any,
+) -> Counts:
+    """Return one count table of several files: count files are loaded, contexts counted, and all merged.
+
+    Args:
+        sources: paths, or "-" for standard input.
+        rename: see `read_contexts`.
+        targets: the labels to count; None for all. A table with two frequencies has the one target named here,
+            or "target".
+        progress: told the number of contexts of each batch.
+        options: `spans`, `side`, `kind` and `denominator` of `Counts.from_contexts` and `Counts.from_ngrams`.
+    """
+    files = [source for source in sources if source != STANDARD_INPUT and is_raregram_file(source)]
+    stack: list[Counts] = []
+    for source in (source for source in sources if source not in files):
+        for batch in read_contexts(source, rename):
+            n = stack[0].n if stack else None
+            _push(stack, _count_batch(batch, targets, {**options, "n": n}))
+            progress(len(batch))
+    tables = [Counts.load(file) for file in files]
+    if stack:
+        counted = _add_all(stack)
+        if tables and set(counted.targets) <= set(tables[0].targets):
+            counted = counted.with_targets(tables[0].targets)
+        tables.append(counted)
+    if not tables:
+        raise InputError(f"there is no context in {', '.join(sources)}")
+    return sum(tables[1:], start=tables[0])
+
+
+def _push(stack: list[Counts], table: Counts) -> None:
+    """Add a table to a stack of tables of falling size: so each row is added up only a few times in all."""
+    while stack and stack[-1].num_rows <= 2 * table.num_rows:
+        table = _add_all([stack.pop(), table])
+    stack.append(table)
+
+
+def _add_all(tables: list[Counts]) -> Counts:
+    """Merge tables of parts of one input; a label that a part lacks has the frequency 0 there."""
+    names = {target for table in tables for target in table.targets}
+    aligned = [table.with_targets(sorted(names)) for table in tables]
+    return sum(aligned[1:], start=aligned[0])
+
+
+def _count_batch(batch: Batch, targets: Sequence[str] | None, options: dict[str, Any]) -> Counts:
+    """Count the rows of a batch, by frequencies if it has them, else by labels."""
+    denominator = options.pop("denominator", "complement")
+    columns = batch.columns
+    if "f_nu" in columns and "f_de" in columns:
+        if targets is not None and len(targets) != 1:
+            raise ParameterError(f"{batch.source} has two frequencies, so it has one target, not {len(targets)}")
+        options.update(target=targets[0] if targets else "target", denominator=denominator)
+        f_nu, f_de = (_frequencies(batch, name) for name in ("f_nu", "f_de"))
+        return Counts.from_ngrams(batch.ngrams, f_nu, f_de, where=batch.where, **options)
+    if "label" not in columns:
+        raise InputError(
+            f"{batch.where(0)} has no label: expected label<TAB>items, or a table with the column label, "
+            "or with the columns f_nu and f_de"
+        )
+    labels = columns["label"].to_pylist()
+    return Counts.from_contexts(batch.ngrams, labels, targets=targets, where=batch.where, **options)
+
+
+def _frequencies(batch: Batch, name: str) -> npt.NDArray[Any]:
+    """Return a column of numbers, also from text; the error names the row that is none."""
+    column = batch.columns[name]
+    for row, value in enumerate(column.to_pylist() if pa.types.is_string(column.type) else []):
+        try:
+            float(value)
+        except ValueError:
+            raise InputError(f"{batch.where(row)}: {name} must be a whole number, got {value!r}", row) from None
+    if column.null_count:
+        row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
+        raise InputError(f"{batch.where(row)}: {name} is missing", row)
+    return np.asarray(column.cast(pa.float64()) if pa.types.is_string(column.type) else column)
+
+
+def _whole_ngrams(counts: Counts, source: str) -> Batch:
+    """Return the whole N-grams of a count table as contexts."""
+    if counts.whole not in counts.rows:
+        raise InputError(f"{source} holds no whole N-grams; count with the spans 'units' and 'whole'")
+    keys = counts.rows[counts.whole].keys
+    return Batch(source, "row", 1, NGrams(counts.items.take(pa.array(keys.ravel())), counts.n).lists())
+
+
+def _read_text(path: Path) -> Iterator[Batch]:
+    """Yield the lines of a text file, compressed or not."""
+    with _file_named(path), pa.input_stream(str(path), compression="detect") as stream:
+        yield from _read_lines(stream.read, str(path))
+
+
+def _read_lines(read: Callable[[int], bytes], source: str) -> Iterator[Batch]:
+    """Yield whole lines as they come, each batch as many as one `read` brings."""
+    pieces: list[bytes] = []
+    line, waiting = 1, 0
+    while data := read(READ_BYTES):
+        cut = data.rfind(b"\n") + 1
+        if cut:
+            batch = _parse_lines(b"".join([*pieces, data[:cut]]), source, line)
+            line += len(batch)
+            pieces, waiting = [], 0
+            yield batch
+        pieces.append(data[cut:])
+        waiting += len(data) - cut
+        if waiting > LONGEST_LINE:
+            raise InputError(f"{source}, line {line} is longer than {LONGEST_LINE >> 20} MiB: is this a text file?")
+    if rest := b"".join(pieces):
+        yield _parse_lines(rest, source, line)
+
+
+def _parse_lines(data: bytes, source: str, first: int) -> Batch:
+    """Cut bytes into lines, and lines into label and items where they have a tab."""
+    if first == 1:
+        data = data.removeprefix(b"\xef\xbb\xbf")  # the byte order mark that some editors write
+    ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n")) + 1
+    if not data.endswith(b"\n"):
+        ends = np.append(ends, len(data))
+    offsets = np.concatenate([[0], ends]).astype(np.int32)
+    lines = pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(data))
+    try:
+        lines.validate(full=True)
+    except pa.ArrowInvalid:
+        row = _first_invalid(data)
+        raise InputError(f"{source}, line {first + row} is not valid UTF-8") from None
+    lines = pc.utf8_rtrim(lines, characters="\r\n")
+    tabs = np.asarray(pc.find_substring(lines, "\t")) >= 0
+    if not tabs.any():
+        return Batch(source, "line", first, lines)
+    if not tabs.all():
+        row = int(np.flatnonzero(~tabs)[0])
+        raise InputError(f"{source}, line {first + row} has no label, but others have: expected label<TAB>items", row)
+    halves = pc.split_pattern(lines, "\t", max_splits=1)
+    label, items = (pc.list_element(halves, half) for half in (0, 1))
+    return Batch(source, "line", first, items, {"label": label})
+
+
+def _first_invalid(data: bytes) -> int:
+    """Return the index of the first line that is not UTF-8."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        return data.count(b"\n", 0, error.start)
+    return 0
+
+
+def _read_table(batches: Iterator[pa.RecordBatch], source: str, rename: Mapping[str, str]) -> Iterator[Batch]:
+    """Yield the rows of a table as contexts."""
+    first = 1
+    for record_batch in batches:
+        yield _table_batch(record_batch, source, first, rename)
+        first += len(record_batch)
+
+
+def _table_batch(records: pa.RecordBatch, source: str, first: int, rename: Mapping[str, str]) -> Batch:
+    """Sort the columns of a table by their meaning."""
+    names = {name: rename.get(name, name) for name in COLUMNS}
+    for name, theirs in names.items():
+        if theirs not in records.schema.names and (name == "ngram" or name in rename):
+            raise InputError(
+                f"{source} has no column {theirs!r}; it has {', '.join(records.schema.names)}. "
+                f"Say which one is meant with --columns {name}=NAME"
+            )
+    known = {name: records.column(theirs) for name, theirs in names.items() if theirs in records.schema.names}
+    others = {name: records.column(name) for name in records.schema.names if name not in names.values()}
+    return Batch(source, "row", first, known.pop("ngram"), known, others)
+
+
+def _parquet_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    with _file_named(path), pq.ParquetFile(path) as file:
+        yield from file.iter_batches()
+
+
+def _csv_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """Yield batches of text columns: what is a number is decided by what the column is for."""
+    with _file_named(path):
+        with pyarrow.csv.open_csv(path) as reader:
+            as_text = {name: pa.string() for name in reader.schema.names}
+        options = pyarrow.csv.ConvertOptions(column_types=as_text, strings_can_be_null=False)
+        with pyarrow.csv.open_csv(path, convert_options=options) as reader:
+            yield from reader
+
+
+@contextmanager
+def _file_named(path: Path) -> Iterator[None]:
+    """Turn what Arrow says of a broken file into an error that names it."""
+    try:
+        yield
+    except FileError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0] if str(error) else "it cannot be read"
+        raise FileError(f"{path}: {reason}") from error
