@@ -28,7 +28,7 @@ demo: .venv/installed  ## fit, rank and explain on a corpus whose true ratios ar
 	$(BIN)/python demo/run.py build/demo
 
 bench: .venv/installed  ## speed and size, measured side by side
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/core.py
 
 clean:  ## remove the environment and everything that was built
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

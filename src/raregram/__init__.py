@@ -5,7 +5,7 @@
 >>> counts = rg.Counts.from_contexts(contexts, ["LOC", "LOC", None, "LOC", None])
 >>> model = rg.fit(counts, target="LOC", estimator="selective", criterion="cet", size=2, lam=1e-5)
 >>> model.log_ratio(["we met in", "nobody said that"]).round(2)
-array([ 1.16, -1.67])
+array([ 1.16, -2.24])
 >>> print(model.explain("we met in").headline())
 LOC: log ratio +1.1631, ratio 3.2  (selective cet 2, lam 1e-05)
 """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 import typer
 
 from raregram import __version__
-from raregram.errors import InputError, ParameterError, RaregramError
+from raregram.errors import InputError, ParameterError, RaregramError, check_count, check_lam
 
 if TYPE_CHECKING:
     from raregram.model import Model
@@ -202,6 +202,8 @@ def fit(
     from raregram.progress import progress
     from raregram.reading import read_counts
 
+    check_lam(lam, "fit")  # before the input is read, which may take long
+    check_count("size", "fit", size)
     whole = estimator in ("mle", "direct")
     with progress("contexts counted", quiet) as tick:
         counts = read_counts(

@@ -54,7 +54,7 @@ class Counts:
     def from_contexts(
         cls,
         contexts: NGramsLike,
-        labels: Sequence[Any],
+        labels: Sequence[Any] | npt.NDArray[Any],
         *,
         targets: Sequence[str] | None = None,
         spans: Sequence[str] = ("units",),

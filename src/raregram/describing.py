@@ -94,11 +94,10 @@ def as_text(facts: Facts) -> str:
     width = max(map(len, facts)) + 2
     lines = []
     for name, value in facts.items():
-        label = name.replace("_", " ")
-        if isinstance(value, list) and value and isinstance(value[0], dict):
-            lines += [label, *(_span_line(entry) for entry in value)]
+        if name.startswith("strongest"):
+            lines += [name, *(_span_line(entry) for entry in value)] if value else []
         else:
-            lines.append(f"{label:<{width}}{_shown(value)}")
+            lines.append(f"{name:<{width}}{_shown(value)}")
     return "\n".join(lines)
 
 

@@ -62,11 +62,11 @@ def check_choice(name: str, owner: str, value: object, choices: Iterable[str]) -
 
 def check_count(name: str, owner: str, value: Any, at_least: int = 1) -> None:
     """Raise unless `value` is a whole number of at least `at_least`."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < at_least:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < at_least:
         raise must_be(name, owner, f"a whole number >= {at_least}", value)
 
 
 def check_lam(value: Any, owner: str) -> None:
     """Raise unless `value` can be a ridge: finite and not negative."""
-    if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value < 0:
         raise must_be("lam", owner, "a finite number >= 0", value)

@@ -45,8 +45,8 @@ def fit(
             them. They take room; with unseen="formula" they are always kept.
 
     >>> counts = Counts.from_contexts(["lives in", "said that", "was in"], ["LOC", None, "LOC"])
-    >>> fit(counts, "LOC", lam=0, size=1).log_ratio(["is in", "said that"]).round(2)
-    array([ 0.81,  0.  ])
+    >>> fit(counts, "LOC", lam=0, size=2).log_ratio(["is in", "said that"]).round(2)
+    array([ 0.81, -1.96])
     """
     target = _only_target(counts) if target is None else target
     n_nu, n_de = counts.sizes(target, denominator)

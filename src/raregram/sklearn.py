@@ -127,7 +127,7 @@ class FeatureSelectiveLR(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             spans=["units"] if units else ["units", "whole"],
         )
         self.counts_: Counts = more if first else self.counts_ + more
-        self.classes_ = classes
+        self.classes_: npt.NDArray[Any] = classes
         n_all, n_positive = self.counts_.totals.tolist()
         self.class_count_ = np.array([n_all - n_positive, n_positive])
         if self.class_count_.all():
@@ -157,11 +157,12 @@ def _check_two(classes: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
             "Only binary classification is supported. The type of the target is "
             f"{type_of_target(y)} with {len(classes)} classes."
         )
-    if len(classes) < 2:
-        raise ValueError(f"This classifier needs two classes, but there is only one class: {classes[0]!r}")
-    others = np.setdiff1d(y, classes)
-    if len(others):
-        raise ValueError(f"y has the class {others[0]!r}, but the classes are {classes[0]!r} and {classes[1]!r}")
+    names = classes.tolist()
+    if len(names) < 2:
+        raise ValueError(f"This classifier needs two classes, but there is only one class: {names[0]!r}")
+    others = np.setdiff1d(y, classes).tolist()
+    if others:
+        raise ValueError(f"y has the class {others[0]!r}, but the classes are {names[0]!r} and {names[1]!r}")
 
 
 def _as_items(X: npt.NDArray[Any]) -> pa.Array:

@@ -84,7 +84,8 @@ def read(path: PathLike, kind: str) -> SpanTable:
     if head["kind"] != kind:
         raise FileError(f"{path} is a raregram {head['kind']} file, expected a {kind} file")
     with damage_named(path):
-        arrow = pq.read_table(path, memory_map=True)
+        with pq.ParquetFile(path, memory_map=True) as file:
+            arrow = file.read()
         items, parts = _from_arrow(arrow, head["columns"])
         table = SpanTable(kind, head["header"], tuple(head["columns"]), items, parts)
         if table.digest() != head["digest"]:
@@ -121,12 +122,16 @@ def is_raregram_file(path: PathLike) -> bool:
 def atomic_path(path: PathLike) -> Iterator[Path]:
     """Give a draft's name to write to; move it to `path` at the end, or remove it if writing failed."""
     final = Path(path)
+    if not final.parent.is_dir():
+        raise FileError(f"cannot write {final}: the folder {final.parent} does not exist")
     draft = final.with_name(f".{final.name}.{os.getpid()}.draft")
     try:
         yield draft
         with draft.open("rb") as written:
             os.fsync(written.fileno())
         draft.replace(final)
+    except FileError:
+        raise
     except OSError as error:
         raise FileError(f"cannot write {final}: {error.strerror or error}") from error
     finally:

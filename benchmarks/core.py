@@ -1,0 +1,126 @@
+"""Speed and size of the core beside what they stand against, measured in one run on one core.
+
+    python benchmarks/core.py [--json FILE]
+
+The corpus is made on the spot: ten-word contexts from a synthetic source with 60,000 words. Each figure is the best
+of several runs taken in turns, since other work on the machine can only slow one down.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.lib.stride_tricks import sliding_window_view
+
+import raregram as rg
+from raregram.synthetic import SyntheticCorpus
+
+CONTEXTS = 1_000_000
+N = 10
+ROUNDS = 5
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--json", type=Path, help="write the figures here as well")
+    arguments = parser.parse_args()
+    pa.set_cpu_count(1)
+    figures = measure()
+    width = max(len(name) for name, _, _ in figures)
+    print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}")
+    for name, value, target in figures:
+        print(f"{name:<{width}}  {value:>12}   {target}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+def measure() -> list[tuple[str, str, str]]:
+    """Return (what, figure, target) for every figure."""
+    source = SyntheticCorpus.make(items=60_000, n=N, seed=1)
+    contexts, at_target = source.sample(CONTEXTS // 7, CONTEXTS - CONTEXTS // 7, seed=2)
+    texts = source.texts(contexts)
+    counts = rg.Counts.from_contexts(texts, np.where(at_target, "T", ""))
+    model = rg.fit(counts, "T", size=10_000)
+    numbers = model.numbers(texts)
+    running = np.ascontiguousarray(numbers[:, -1])
+    lines = pa.array(texts)
+    million = million_rows()
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(f"{folder}/m.rgm")
+        million.save(f"{folder}/million.counts")
+        on_disk = Path(folder, "m.rgm").stat().st_size
+        seconds = best_of(
+            {
+                "copy": numbers.copy,
+                "numbers": lambda: model.log_ratio(numbers),
+                "running": lambda: model.log_ratio(sliding_window_view(running, N)),
+                "text": lambda: model.log_ratio(lines),
+                "str.split": lambda: [text.split() for text in texts],
+                "fit": lambda: rg.fit(million, "T", size=10_000),
+                "load and fit": lambda: rg.fit(rg.Counts.load(f"{folder}/million.counts"), "T", size=10_000),
+                "help": lambda: run("--help"),
+                "python": lambda: subprocess.run([sys.executable, "-c", "pass"], check=True),
+            }
+        )
+    return [
+        ("10-grams a second from item numbers", rate(seconds["numbers"]), "at least 20 million"),
+        ("  as a multiple of copying the numbers", times(seconds["numbers"], seconds["copy"]), ""),
+        ("10-grams a second from running item numbers", rate(seconds["running"]), "at least 20 million"),
+        ("10-grams a second from text", rate(seconds["text"]), "at least 1 million"),
+        ("  as a multiple of str.split alone", times(seconds["text"], seconds["str.split"]), ""),
+        (f"model of {N} x 10,000 items on disk", f"{on_disk / 1e6:.2f} MB", "at most 1 MB"),
+        (f"model of {N} x 10,000 items in memory", f"{model.nbytes / 1e6:.2f} MB", "at most 4 MB (the paper: 26)"),
+        (f"fit from a table of {million.num_rows:,} rows", f"{seconds['fit']:.2f} s", "under 1 s"),
+        ("load that table from disk and fit", f"{seconds['load and fit']:.2f} s", ""),
+        ("raregram --help", f"{seconds['help']:.2f} s", "under 0.3 s"),
+        ("  as a multiple of starting Python", times(seconds["help"], seconds["python"]), ""),
+    ]
+
+
+def million_rows() -> rg.Counts:
+    """Return a count table of a million rows: 100,000 items at each of ten positions."""
+    rng = np.random.default_rng(3)
+    words = np.array([f"item{number}" for number in range(100_000)])
+    ngrams = np.column_stack([rng.permutation(words) for _ in range(N)])
+    f_de = rng.zipf(1.5, len(words)).clip(1, 10**6)
+    return rg.Counts.from_ngrams(ngrams, rng.binomial(f_de, 0.1), f_de, target="T", spans=["units"])
+
+
+def best_of(tasks: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Run all tasks in turns and return the shortest time of each."""
+    times_of: dict[str, list[float]] = {name: [] for name in tasks}
+    for _ in range(ROUNDS):
+        for name, task in tasks.items():
+            start = time.perf_counter()
+            task()
+            times_of[name].append(time.perf_counter() - start)
+    spread = statistics.median(max(taken) / min(taken) for taken in times_of.values())
+    print(f"best of {ROUNDS} rounds; slowest over fastest round: {spread:.1f} (median over tasks)", file=sys.stderr)
+    return {name: min(taken) for name, taken in times_of.items()}
+
+
+def run(*arguments: str) -> None:
+    subprocess.run([Path(sys.executable).with_name("raregram"), *arguments], check=True, stdout=subprocess.DEVNULL)
+
+
+def rate(seconds: float) -> str:
+    return f"{CONTEXTS / seconds / 1e6:.1f} million"
+
+
+def times(seconds: float, reference: float) -> str:
+    return f"{seconds / reference:.1f} x"
+
+
+if __name__ == "__main__":
+    main()

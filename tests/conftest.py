@@ -1,0 +1,62 @@
+"""Shared by the tests: small corpora, and how Hypothesis looks for mistakes."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+import raregram as rg
+
+settings.register_profile("raregram", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("raregram")
+
+# Few items, so that they meet again; with bytes that sort differently as text and as UTF-16.
+ITEMS = st.sampled_from(["a", "b", "c", "A", "é", "\uffee", "\U0001f600", "zz"])
+LABELS = st.sampled_from([None, "O", "", "LOC", "PER", ("LOC", "PER")])
+
+
+@st.composite
+def corpora(draw, n=None, min_size=1, max_size=40):
+    """Labelled contexts: (list of item lists, list of labels)."""
+    n = draw(st.integers(1, 4)) if n is None else n
+    rows = draw(
+        st.lists(st.tuples(st.lists(ITEMS, min_size=n, max_size=n), LABELS), min_size=min_size, max_size=max_size)
+    )
+    return [items for items, _ in rows], [label for _, label in rows]
+
+
+@pytest.fixture(scope="session")
+def corpus() -> tuple[list[str], list[str | None]]:
+    """A thousand contexts of four words at two targets, never changing."""
+    source = random.Random(7)
+    words = "the a in at of to said met mr from with city bank he she it was near by old".split()  # noqa: SIM905
+    contexts, labels = [], []
+    for _ in range(1000):
+        items = [source.choice(words) for _ in range(4)]
+        at_place = items[-1] in ("in", "at", "near", "from") and source.random() < 0.6
+        at_person = items[-1] in ("mr", "by", "said") and source.random() < 0.5
+        contexts.append(" ".join(items))
+        labels.append("LOC" if at_place else "PER" if at_person else None)
+    return contexts, labels
+
+
+@pytest.fixture(scope="session")
+def counts(corpus) -> rg.Counts:
+    contexts, labels = corpus
+    return rg.Counts.from_contexts(contexts, labels, spans=["units", "suffixes:3", "whole"])
+
+
+@pytest.fixture(scope="session")
+def model(counts) -> rg.Model:
+    return rg.fit(counts, "LOC", size=6)
+
+
+@pytest.fixture
+def model_file(model, tmp_path) -> Path:
+    path = tmp_path / "loc.rgm"
+    model.save(path)
+    return path

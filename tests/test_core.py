@@ -1,0 +1,51 @@
+"""The core stands alone: it imports and needs nothing optional."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+import raregram as rg
+
+ROOT = Path(__file__).parents[1]
+TINY = """
+import sys, raregram as rg
+counts = rg.Counts.from_contexts(["he lives in", "she said that"], ["LOC", None], spans=["units", "whole"])
+model = rg.fit(counts, "LOC", size=1)
+assert model.log_ratio(["he lives in"])[0] > 0
+import raregram.reading, raregram.describing, raregram.cli
+optional = {"pyspark", "matplotlib", "spacy", "sklearn", "scipy", "fastapi", "jinja2"}
+print(sorted(optional & set(sys.modules)))
+"""
+
+
+def test_the_core_imports_nothing_optional():
+    assert subprocess.check_output([sys.executable, "-c", TINY], text=True) == "[]\n"
+
+
+def test_importing_raregram_imports_neither_numpy_nor_arrow():
+    code = "import sys, raregram, raregram.cli; print('numpy' in sys.modules, 'pyarrow' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False False\n"
+
+
+def test_every_public_name_is_there():
+    for name in rg.__all__:
+        assert getattr(rg, name) is not None
+    assert dir(rg) == sorted(rg.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        rg.nothing  # noqa: B018
+
+
+@pytest.mark.slow
+def test_the_core_works_installed_alone(tmp_path):
+    """Without any extra: it counts and fits, and says how to install what is missing."""
+    venv.create(tmp_path / "alone", with_pip=True)
+    python = tmp_path / "alone" / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", ROOT], check=True)
+    assert subprocess.check_output([python, "-c", TINY], text=True) == "[]\n"
+    done = subprocess.run([python, "-c", "import raregram.sklearn"], capture_output=True, text=True, check=False)
+    assert "pip install 'raregram[sklearn]'" in done.stderr

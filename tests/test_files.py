@@ -1,0 +1,133 @@
+"""Model and count files: damage is noticed, foreign files are named, writing is all or nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import raregram as rg
+from raregram import storage
+from raregram.errors import FileError
+
+
+@pytest.fixture(scope="module")
+def files(model, counts, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    model.save(folder / "good.rgm")
+    counts.save(folder / "good.counts")
+    return folder
+
+
+LOADERS = [(rg.Model.load, "good.rgm"), (rg.Counts.load, "good.counts")]
+
+
+@pytest.mark.parametrize(("load", "name"), LOADERS)
+@pytest.mark.parametrize("percent", range(0, 100, 3))
+def test_a_truncated_file_is_refused(files, tmp_path, load, name, percent):
+    whole = (files / name).read_bytes()
+    path = tmp_path / "cut.rgm"
+    path.write_bytes(whole[: len(whole) * percent // 100])
+    with pytest.raises(FileError, match=r"cut\.rgm .*truncated or damaged"):
+        load(path)
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(LOADERS), st.integers(0, 10**6), st.integers(0, 7))
+def test_a_flipped_bit_is_an_error_or_changes_nothing(files, tmp_path_factory, loader, place, bit):
+    load, name = loader
+    data = bytearray((files / name).read_bytes())
+    data[place % len(data)] ^= 1 << bit
+    path = tmp_path_factory.mktemp("flipped") / name
+    path.write_bytes(data)
+    try:
+        loaded = load(path)
+    except FileError as error:
+        assert name in str(error)  # noqa: PT017 - an error is one of two right answers
+    else:  # the bit was in a part of the file that says nothing, such as the name of the writer
+        original = load(files / name)
+        loaded.save(path)
+        original.save(path.with_name("again"))
+        assert path.read_bytes() == path.with_name("again").read_bytes()
+
+
+def test_a_changed_frequency_is_noticed(files, tmp_path):
+    table = pq.read_table(files / "good.rgm")
+    f_nu = table["f_nu"].to_pylist()
+    f_nu[0] += 1
+    forged = table.set_column(table.column_names.index("f_nu"), "f_nu", pa.array(f_nu, pa.int64()))
+    pq.write_table(forged, tmp_path / "forged.rgm")
+    with pytest.raises(FileError, match=r"forged\.rgm is damaged or was altered"):
+        rg.Model.load(tmp_path / "forged.rgm")
+
+
+def rewrite_header(source, target, change):
+    table = pq.read_table(source)
+    head = json.loads(table.schema.metadata[storage.METADATA_KEY])
+    change(head)
+    pq.write_table(table.replace_schema_metadata({storage.METADATA_KEY: json.dumps(head)}), target)
+
+
+def test_changed_settings_are_noticed(files, tmp_path):
+    rewrite_header(files / "good.rgm", tmp_path / "forged.rgm", lambda head: head["header"].update(lam=0.5))
+    with pytest.raises(FileError, match="was altered"):
+        rg.Model.load(tmp_path / "forged.rgm")
+
+
+def test_a_newer_format_asks_for_a_newer_raregram(files, tmp_path):
+    rewrite_header(files / "good.rgm", tmp_path / "new.rgm", lambda head: head.update(version=99))
+    with pytest.raises(FileError, match=r"new\.rgm has format version 99; this raregram reads up to 1"):
+        rg.Model.load(tmp_path / "new.rgm")
+
+
+@pytest.mark.parametrize("header", [None, [], {}, {"version": 1}, {"version": "x", "kind": "model"}, 7])
+def test_a_strange_header_is_refused(files, tmp_path, header):
+    table = pq.read_table(files / "good.rgm")
+    pq.write_table(table.replace_schema_metadata({storage.METADATA_KEY: json.dumps(header)}), tmp_path / "odd.rgm")
+    with pytest.raises(FileError, match=r"odd\.rgm"):
+        rg.Model.load(tmp_path / "odd.rgm")
+
+
+def test_rows_in_any_order_are_the_same_table(files, tmp_path, counts):
+    table = pq.read_table(files / "good.counts")
+    pq.write_table(table.take(pa.array(range(len(table)))[::-1]), tmp_path / "reversed.counts")
+    assert rg.Counts.load(tmp_path / "reversed.counts") == counts
+
+
+def test_each_kind_of_file_is_told_from_the_other(files, tmp_path):
+    with pytest.raises(FileError, match=r"good\.counts is a raregram counts file, expected a model file"):
+        rg.Model.load(files / "good.counts")
+    with pytest.raises(FileError, match=r"good\.rgm is a raregram model file, expected a counts file"):
+        rg.Counts.load(files / "good.rgm")
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "other.parquet")
+    with pytest.raises(FileError, match=r"other\.parquet is a Parquet file, but not one that raregram wrote"):
+        rg.Model.load(tmp_path / "other.parquet")
+    with pytest.raises(FileError, match=r"nowhere\.rgm does not exist"):
+        rg.Model.load(tmp_path / "nowhere.rgm")
+    with pytest.raises(FileError, match="not a raregram file"):
+        rg.Model.load(tmp_path)
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_draft(model, files, tmp_path, monkeypatch):
+    path = tmp_path / "kept.rgm"
+    model.save(path)
+    before = path.read_bytes()
+
+    def fail(*_args, **_options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pq, "write_table", fail)
+    with pytest.raises(FileError, match=r"cannot write .*kept\.rgm: No space left on device"):
+        model.save(path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["kept.rgm"]  # noqa: PTH208 - hidden files count
+
+
+def test_a_missing_folder_is_named(model, tmp_path):
+    with pytest.raises(FileError, match=r"the folder .*nowhere does not exist"):
+        model.save(tmp_path / "nowhere" / "x.rgm")

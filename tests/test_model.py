@@ -1,0 +1,338 @@
+"""The fitted model against outside oracles, a literal implementation and the truth."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from numpy.lib.stride_tricks import sliding_window_view
+from sklearn.naive_bayes import BernoulliNB
+from sklearn.preprocessing import OneHotEncoder
+
+import raregram as rg
+from conftest import corpora
+from raregram import cli, ratios, selection
+from raregram.contexts import KINDS
+from raregram.counts import DENOMINATORS, SIDES
+from raregram.errors import InputError, ParameterError
+from raregram.model import ESTIMATORS, UNSEEN
+from raregram.synthetic import SyntheticCorpus
+
+SPANS = ["units", "suffixes:2", "whole"]
+
+
+def count(corpus, **options):
+    return rg.Counts.from_contexts(*corpus, targets=["LOC", "PER"], spans=SPANS, **options)
+
+
+def fit_or_skip(counts, target="LOC", **options):
+    assume(0 < counts.sizes(target)[0] < counts.totals[0])
+    return rg.fit(counts, target, **options)
+
+
+FITS = st.fixed_dictionaries(
+    {},
+    optional={
+        "estimator": st.sampled_from(list(ESTIMATORS)),
+        "criterion": st.sampled_from(selection.CRITERIA),
+        "size": st.integers(1, 4),
+        "lam": st.sampled_from([0, 1e-5, 0.1]),
+        "denominator": st.sampled_from(DENOMINATORS),
+        "unseen": st.sampled_from(UNSEEN),
+        "keep_seen": st.booleans(),
+        "seed": st.integers(0, 3),
+    },
+)
+
+
+def literal_terms(counts, items, *, target="LOC", estimator="selective", criterion="cet", size=10_000, lam=1e-5,
+                  denominator="complement", unseen="neutral", seed=0, keep_seen=False):  # fmt: skip
+    """Score one N-gram the slow, obvious way."""
+    column = counts.column(target)
+    n_nu = int(counts.totals[column])
+    n_de = int(counts.totals[0]) - (n_nu if denominator == "complement" else 0)
+    names = counts.items.to_pylist()
+
+    def table(span):
+        part = counts.rows[span]
+        rows = {}
+        for key, values in zip(part.keys.tolist(), part.values.tolist(), strict=True):
+            nu = values[column]
+            rows[tuple(names[number] for number in key)] = (
+                nu,
+                values[0] - (nu if denominator == "complement" else 0),
+            )
+        return rows
+
+    if estimator in ("mle", "direct"):
+        f_nu, f_de = table(counts.whole).get(tuple(items), (0, 0))
+        ratio = (
+            ratios.mle(f_nu, n_nu, f_de, n_de) if estimator == "mle" else ratios.direct(f_nu, n_nu, f_de, n_de, lam)
+        )
+        return [float(ratios.log_on_grid(ratio))]
+    terms = []
+    for k, item in enumerate(items):
+        seen = {key[0]: f for key, f in table((k, k + 1)).items()}
+        theta = set(seen)
+        if estimator == "selective":
+            in_order = sorted(seen, key=str.encode)
+            f_nu, f_de = ([seen[name][side] for name in in_order] for side in (0, 1))
+            score = selection.scores(criterion, f_nu, f_de, n_nu, n_de, seed=(seed, k))
+            best = sorted(range(len(seen)), key=lambda i: (-score[i], -sum(seen[in_order[i]]), in_order[i].encode()))
+            theta = {in_order[i] for i in best[:size]}
+        if item in theta or (item not in seen and unseen == "formula"):
+            f_nu, f_de = seen.get(item, (0, 0))
+            terms.append(float(ratios.log_on_grid(ratios.unit(f_nu, n_nu, f_de, n_de, lam))))
+        else:
+            terms.append(0.0)
+    return terms
+
+
+@given(corpora(n=3, min_size=3), FITS, st.lists(st.sampled_from(["a", "b", "zz", "never"]), min_size=3, max_size=3))
+def test_every_estimator_agrees_with_a_literal_implementation(corpus, options, probe):
+    counts = count(corpus)
+    model = fit_or_skip(counts, **options)
+    for items in [*corpus[0][:3], probe]:
+        expected = literal_terms(counts, items, **options)
+        np.testing.assert_array_equal(model.log_ratio([items]), [sum(expected)])
+        np.testing.assert_array_equal([term.value for term in model.explain(items).terms], expected)
+
+
+def test_product_without_ridge_is_bernoulli_naive_bayes(corpus, counts):
+    """At lam = 0 the unit ratio of every (position, item) is BernoulliNB's class difference, for all of them."""
+    contexts, labels = corpus
+    rows = np.array([context.split() for context in contexts])
+    encoder = OneHotEncoder().fit(rows)
+    oracle = BernoulliNB(alpha=1).fit(encoder.transform(rows), np.array(labels) == "LOC")
+    difference = oracle.feature_log_prob_[1] - oracle.feature_log_prob_[0]
+    model = rg.fit(counts, "LOC", "product", lam=0)
+    names = model.items.to_pylist()
+    checked = 0
+    for k, categories in enumerate(encoder.categories_):
+        for item in categories:
+            value = model.values[model.table.cells[k, names.index(item)]]
+            assert value == pytest.approx(difference[checked], abs=1e-12)
+            checked += 1
+    assert checked == len(difference) == sum(model.sizes)
+
+
+@given(corpora(n=2, min_size=2), corpora(n=2), FITS)
+def test_fitting_a_merged_table_is_fitting_the_whole(a, b, options):
+    merged = fit_or_skip(count(a) + count(b), **options)
+    whole = fit_or_skip(count((a[0] + b[0], a[1] + b[1])), **options)
+    assert merged.settings == whole.settings
+    assert merged.items.equals(whole.items)
+    probes = a[0] + b[0] + [["never", "seen"]]
+    np.testing.assert_array_equal(merged.log_ratio(probes), whole.log_ratio(probes))
+
+
+@given(corpora(n=4, min_size=3), FITS, st.randoms())
+def test_explanations_add_up_exactly_in_any_order(corpus, options, shuffler):
+    model = fit_or_skip(count(corpus), **options)
+    for items in [*corpus[0], ["never"] * 4]:
+        explanation = model.explain(items)
+        values = [term.value for term in explanation.terms]
+        shuffler.shuffle(values)
+        for total in (sum(values), math.fsum(v for v in values) if np.isfinite(values).all() else sum(values)):
+            np.testing.assert_array_equal(total, explanation.log_ratio)
+        np.testing.assert_array_equal(explanation.log_ratio, model.log_ratio([items])[0])
+        assert [item for term in explanation.terms for item in term.items] == items
+
+
+@given(corpora(n=2, min_size=4), FITS, st.randoms())
+def test_ties_are_stable_under_permutation_of_the_input(corpus, options, shuffler):
+    rows = list(zip(*corpus, strict=True))
+    shuffler.shuffle(rows)
+    shuffled = tuple(list(column) for column in zip(*rows, strict=True))
+    one, other = fit_or_skip(count(corpus), **options), fit_or_skip(count(shuffled), **options)
+    assert one.items.equals(other.items)
+    for (_, keys, cells), (_, other_keys, other_cells) in zip(one.table.rows(), other.table.rows(), strict=True):
+        np.testing.assert_array_equal(keys, other_keys)
+        np.testing.assert_array_equal(one.cells.values(cells), other.cells.values(other_cells))
+
+
+@given(corpora(n=3, min_size=3), FITS)
+def test_files_come_back_as_they_were(tmp_path_factory, corpus, options):
+    model = fit_or_skip(count(corpus), **options)
+    folder = tmp_path_factory.mktemp("model")
+    model.save(folder / "a.rgm")
+    loaded = rg.Model.load(folder / "a.rgm")
+    loaded.save(folder / "b.rgm")
+    assert loaded.settings == model.settings
+    assert repr(loaded) == repr(model)
+    assert (folder / "a.rgm").read_bytes() == (folder / "b.rgm").read_bytes()
+    probes = [*corpus[0], ["never", "a", "b"]]
+    np.testing.assert_array_equal(loaded.log_ratio(probes), model.log_ratio(probes))
+    assert [loaded.explain(items) for items in probes[:3]] == [model.explain(items) for items in probes[:3]] or any(
+        math.isnan(model.explain(items).log_ratio) for items in probes[:3]
+    )
+
+
+def test_every_form_of_input_gives_the_same_scores(model, corpus):
+    contexts = corpus[0]
+    expected = model.log_ratio(contexts)
+    rows = [context.split() for context in contexts]
+    np.testing.assert_array_equal(model.log_ratio(rows), expected)
+    np.testing.assert_array_equal(model.log_ratio(np.array(rows)), expected)
+    np.testing.assert_array_equal(model.log_ratio(iter(contexts)), expected)
+    numbers = model.numbers(contexts)
+    assert numbers.min() == -1  # some items are not selected anywhere
+    for form in (numbers, numbers.astype(np.int64), np.asfortranarray(numbers), numbers[:3]):
+        np.testing.assert_array_equal(model.log_ratio(form), expected[: len(form)])
+    assert model.log_ratio(contexts[0]).tolist() == [expected[0]]
+    assert model.log_ratio([]).shape == (0,)
+
+
+def test_running_text_is_scored_through_a_window(model, corpus):
+    items = " ".join(corpus[0]).split()
+    numbers = model.numbers([items[i : i + 4] for i in range(0, len(items), 4)]).ravel()
+    windows = [" ".join(items[i : i + 4]) for i in range(len(items) - 3)]
+    np.testing.assert_array_equal(model.log_ratio(sliding_window_view(numbers, 4)), model.log_ratio(windows))
+
+
+def test_few_and_many_contexts_take_different_paths_to_the_same_sums(model, corpus):
+    numbers = np.tile(model.numbers(corpus[0]), (30, 1))
+    many = model.log_ratio(numbers)
+    few = np.concatenate([model.log_ratio(numbers[i : i + 3]) for i in range(0, len(numbers), 3)])
+    np.testing.assert_array_equal(many, few)
+
+
+def test_letters(tmp_path):
+    counts = rg.Counts.from_contexts(["abc", "bcd", "äöü"], ["X", None, "X"], kind="letters")
+    model = rg.fit(counts, "X", "product")
+    assert counts.items.to_pylist() == ["a", "b", "c", "d", "ä", "ö", "ü"]
+    assert [term.items for term in model.explain("äbc").terms] == [("ä",), ("b",), ("c",)]
+    np.testing.assert_array_equal(model.log_ratio(["äbc"]), model.log_ratio([["ä", "b", "c"]]))
+
+
+def test_unseen_item_is_neutral_or_follows_the_formula(counts):
+    n_nu, n_de = counts.sizes("LOC")
+    neutral = rg.fit(counts, "LOC", "product", lam=0)
+    formula = rg.fit(counts, "LOC", "product", lam=0, unseen="formula")
+    unseen = ["never"] * 4
+    assert neutral.log_ratio([unseen])[0] == 0
+    assert formula.log_ratio([unseen])[0] == pytest.approx(4 * math.log((n_de + 2) / (n_nu + 2)))
+    assert neutral.lam0 == 1 / (n_nu + 2) - 1 / (n_de + 2)
+    at_lam0 = rg.fit(counts, "LOC", "product", lam=neutral.lam0, unseen="formula")
+    assert at_lam0.log_ratio([unseen])[0] == pytest.approx(0, abs=1e-12)
+
+
+def test_explanations_tell_selected_from_seen_from_unknown(counts):
+    compact, full = (rg.fit(counts, "LOC", size=1, lam=0, keep_seen=keep) for keep in (False, True))
+    (best,) = compact.items.take(compact.table.cells[3, :-1].nonzero()[0]).to_pylist()
+    ngram = f"the of said {best}"
+    np.testing.assert_array_equal(compact.log_ratio([ngram]), full.log_ratio([ngram]))
+    first, *_, last = compact.explain(ngram).terms
+    assert (first.selected, first.f_nu, first.value) == (False, None, 0.0)
+    assert last.selected
+    f_nu, f_de = counts.frequencies((0, 1), "LOC")
+    at = counts.rows[0, 1].keys[:, 0].tolist().index(counts.items.to_pylist().index("the"))
+    seen = full.explain(ngram).terms[0]
+    assert (seen.selected, seen.f_nu, seen.f_de, seen.value) == (False, f_nu[at], f_de[at], 0.0)
+    unseen = full.explain("never of said in").terms[0]
+    assert (unseen.selected, unseen.f_nu, unseen.f_de) == (False, 0, 0)
+
+
+def test_known_ratios_come_back_from_a_synthetic_corpus():
+    source = SyntheticCorpus.make(items=300, n=3, seed=5)
+    contexts, at_target = source.sample(100_000, 400_000, seed=6)
+    labels = np.where(at_target, "T", "")
+    counts = rg.Counts.from_contexts(source.words[contexts], labels)
+    probes, _ = source.sample(0, 2000, seed=7)
+    truth = source.log_ratio(probes)
+    found = rg.fit(counts, "T", "product", lam=0).log_ratio(source.words[probes])
+    assert np.abs(found - truth).mean() < 0.1
+    assert np.corrcoef(found, truth)[0, 1] > 0.98
+    selected = rg.fit(counts, "T", "selective", criterion="cet", size=60, lam=0).log_ratio(source.words[probes])
+    assert np.corrcoef(selected, truth)[0, 1] > 0.9
+
+
+def test_the_paper_s_setting_with_two_samples():
+    """Without labels: one sample against another, f_de counting the second alone."""
+    counts = rg.Counts.from_ngrams(["a b", "a c", "d b"], [4, 1, 0], [1, 1, 3])
+    model = rg.fit(counts, estimator="mle")
+    np.testing.assert_allclose(np.exp(model.log_ratio(["a b", "a c", "d b"])), [4, 1, 0])
+
+
+def test_repr_and_size_in_memory(model):
+    assert repr(model).startswith("Model('LOC': selective cet 6, lam 1e-05, n=4 left words, n_nu=")
+    assert model.nbytes < 10_000
+    assert model.sizes == (6, 6, 6, 6)
+
+
+def test_scores_do_not_depend_on_the_machine_s_threads(model, corpus):
+    import pyarrow as pa
+
+    threads = pa.cpu_count()
+    try:
+        pa.set_cpu_count(1)
+        alone = model.log_ratio(corpus[0] * 200)
+    finally:
+        pa.set_cpu_count(threads)
+    np.testing.assert_array_equal(alone, model.log_ratio(corpus[0] * 200))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"estimator": "best"}, "estimator parameter of fit must be one of 'mle', 'direct', 'product', 'selective'"),
+        ({"criterion": "mi"}, "criterion parameter of fit must be one of 'random', 'tf', 'cet'.*Got 'mi'"),
+        ({"size": 0}, "size parameter of fit must be a whole number >= 1. Got 0"),
+        ({"lam": -1}, "lam parameter of fit must be a finite number >= 0. Got -1"),
+        ({"lam": math.inf}, "lam parameter of fit .* Got inf"),
+        ({"seed": -1}, "seed parameter of fit must be a whole number >= 0"),
+        ({"unseen": "zero"}, "unseen parameter of fit must be one of 'neutral', 'formula'"),
+        ({"denominator": "rest"}, "must be one of 'complement', 'all'. Got 'rest'"),
+        ({"target": "ORG"}, "must be one of 'LOC', 'PER'. Got 'ORG'"),
+        ({"target": None}, "choose a target: the table has LOC, PER"),
+    ],
+)
+def test_wrong_calls_are_named(counts, options, message):
+    with pytest.raises(ParameterError, match=message):
+        rg.fit(counts, **{"target": "LOC", **options})
+
+
+def test_a_target_that_never_occurs_is_refused():
+    counts = rg.Counts.from_contexts(["a b"], ["LOC"], targets=["LOC", "PER"])
+    with pytest.raises(InputError, match="target 'PER' never occurs"):
+        rg.fit(counts, "PER")
+    with pytest.raises(InputError, match="every context belongs to 'LOC'"):
+        rg.fit(counts, "LOC")
+    with pytest.raises(InputError, match="no context of these counts has a label"):
+        rg.fit(rg.Counts.from_contexts(["a b"], [None]))
+
+
+def test_whole_ngrams_must_have_been_counted():
+    counts = rg.Counts.from_contexts(["a b", "c d"], ["LOC", None])
+    with pytest.raises(ParameterError, match="'direct' needs whole N-grams, and this table counts none"):
+        rg.fit(counts, "LOC", "direct")
+
+
+@pytest.mark.parametrize(
+    ("ngrams", "message"),
+    [
+        (["a b c d", "a b c"], "N-gram 2 has 3 words, expected 4"),
+        (["a b c d"] * 70_000 + ["a"], "N-gram 70001 has 1 words, expected 4"),
+        (np.zeros((2, 3), int), r"item numbers must have the shape \(N-grams, 4\), got \(2, 3\)"),
+        (np.zeros(4, int), r"got \(4,\)"),
+        (np.full((1, 4), 10_000), "item numbers must be from -1 to"),
+        (np.full((1, 4), -2), "item numbers must be from -1 to"),
+    ],
+)
+def test_bad_ngrams_are_named(model, ngrams, message):
+    with pytest.raises(InputError, match=message):
+        model.log_ratio(ngrams)
+
+
+def test_the_command_line_offers_what_the_library_has():
+    from typing import get_args
+
+    assert get_args(cli.EstimatorName) == tuple(ESTIMATORS)
+    assert get_args(cli.Criterion) == selection.CRITERIA
+    assert get_args(cli.Side) == SIDES
+    assert get_args(cli.Kind) == KINDS
+    assert get_args(cli.Denominator) == DENOMINATORS
+    assert get_args(cli.Unseen) == UNSEEN

@@ -1,0 +1,112 @@
+"""The equations against the paper's worked example, a generic solver and their own limits."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from raregram import errors, ratios
+
+# Table I of the paper: (n_de, f_de, n_nu, f_nu) and both estimates at lam = 1e-5.
+TABLE_I = [
+    ((10**7, 2000, 10**4, 100), 50, 47.6),
+    ((10**7, 20, 10**4, 1), 50, 8.3),
+    ((10**7, 20, 10**4, 2), 100, 16.7),
+    ((10**7, 6, 10**4, 0), 0, 0),
+]
+
+
+@pytest.mark.parametrize(("given_", "mle", "direct"), TABLE_I)
+def test_table_i_of_the_paper(given_, mle, direct):
+    n_de, f_de, n_nu, f_nu = given_
+    # By hand, first row: (100 / 1e4) / (2000 / 1e7) = 0.01 / 0.0002 = 50; 0.01 / (0.0002 + 0.00001) = 47.6.
+    assert ratios.mle(f_nu, n_nu, f_de, n_de) == pytest.approx(mle)
+    assert round(float(ratios.direct(f_nu, n_nu, f_de, n_de, 1e-5)), 1) == direct
+
+
+def test_direct_solves_the_quadratic_program():
+    """Minimise 1/2 b'Hb - h'b + lam/2 b'b numerically, with one indicator function for each N-gram."""
+    f_nu, f_de = np.array([3, 0, 5, 2]), np.array([1, 4, 0, 15])
+    n_nu, n_de, lam = 10, 20, 0.05
+    h, big_h = f_nu / n_nu, np.diag(f_de / n_de)
+
+    def objective(b):
+        return b @ big_h @ b / 2 - h @ b + lam / 2 * b @ b
+
+    found = minimize(objective, np.zeros(4), jac=lambda b: big_h @ b - h + lam * b, method="BFGS", tol=1e-12)
+    np.testing.assert_allclose(ratios.direct(f_nu, n_nu, f_de, n_de, lam), found.x, rtol=1e-7, atol=1e-9)
+
+
+def test_mle_without_denominator_is_infinite_or_nan():
+    np.testing.assert_array_equal(ratios.mle([1, 0, 0], 10, [0, 0, 2], 10), [np.inf, np.nan, 0])
+    np.testing.assert_array_equal(ratios.mle([0], 0, [0], 0), [np.nan])
+
+
+def test_direct_without_ridge_is_mle():
+    f_nu, f_de = [0, 1, 0, 7], [0, 0, 3, 4]
+    np.testing.assert_array_equal(ratios.direct(f_nu, 9, f_de, 9, 0), ratios.mle(f_nu, 9, f_de, 9))
+
+
+def test_unit_by_hand():
+    # (3 + 1) / (10 + 2) = 1/3; (1 + 1) / (6 + 2) + 0.25 = 1/2; their quotient is 2/3.
+    assert ratios.unit(3, 10, 1, 6, lam=0.25) == pytest.approx(2 / 3, rel=1e-15)
+
+
+@given(st.integers(0, 10**15), st.integers(0, 10**15))
+def test_an_unseen_item_is_neutral_at_lam0(n_nu, n_de):
+    lam0 = ratios.neutral_lam(n_nu, n_de)
+    if lam0 >= 0:
+        assert ratios.unit(0, n_nu, 0, n_de, lam0) == pytest.approx(1, rel=1e-9)
+
+
+@given(st.integers(0, 2**53), st.integers(0, 2**53), st.integers(0, 2**53), st.sampled_from([0.0, 1e-9, 0.1]))
+def test_unit_is_finite_and_rises_with_the_numerator(f_nu, f_de, n, lam):
+    f_nu, f_de = min(f_nu, n), min(f_de, n)
+    value = ratios.unit(f_nu, n, f_de, n, lam)
+    assert 0 < value < math.inf
+    assert ratios.unit(max(f_nu - 1, 0), n, f_de, n, lam) <= value
+
+
+def test_functions_broadcast():
+    assert ratios.unit(np.zeros((3, 1)), 5, np.zeros(4), 5, 0.1).shape == (3, 4)
+
+
+@pytest.mark.parametrize("lam", [-1e-9, math.inf, math.nan, "0.1", None, True])
+@pytest.mark.parametrize("function", [ratios.direct, ratios.unit])
+def test_lam_must_be_finite_and_not_negative(function, lam):
+    with pytest.raises(errors.ParameterError, match=r"lam parameter of \w+ must be a finite number >= 0"):
+        function(1, 2, 1, 2, lam)
+
+
+@pytest.mark.parametrize("function", [ratios.mle, lambda *f: ratios.unit(*f, lam=0)])
+@pytest.mark.parametrize(
+    ("frequencies", "message"),
+    [
+        (([-1], 2, [1], 2), "f_nu must be whole numbers.*found -1"),
+        (([1], 2, [0.5], 2), "f_de must be whole numbers.*found 0.5"),
+        (([1], 2, [math.nan], 2), "f_de must be whole numbers.*found nan"),
+        (([1], 2.5, [1], 2), "n_nu must be whole numbers.*found 2.5"),
+        (([1, 3], 2, [1, 1], 2), "above its total: f_nu = 3 but n_nu = 2"),
+        (([1], 2, [9], 8), "above its total: f_de = 9 but n_de = 8"),
+        ((["x"], 2, [1], 2), "f_nu must be numbers"),
+        (([2.0**54], 2.0**54, [1], 2), "found 1.80144e"),
+        (([1, 2, 3], [4, 5], [1], 2), "do not fit"),
+    ],
+)
+def test_what_cannot_be_a_frequency_is_refused(function, frequencies, message):
+    with pytest.raises(errors.InputError, match=message):
+        function(*frequencies)
+
+
+@given(st.lists(st.floats(1e-15, 1e15), min_size=1, max_size=12), st.randoms())
+def test_logs_on_the_grid_add_up_exactly_in_any_order(values, shuffler):
+    terms = ratios.log_on_grid(np.array(values))
+    np.testing.assert_allclose(terms, np.log(values), rtol=0, atol=3e-14)
+    shuffled = terms.tolist()
+    shuffler.shuffle(shuffled)
+    assert math.fsum(terms) == sum(shuffled) == np.sum(terms) == float(np.array(shuffled) @ np.ones(len(values)))
