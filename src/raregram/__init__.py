@@ -20,6 +20,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from raregram import errors, ratios, selection
     from raregram.counts import Counts
+    from raregram.engines import count
     from raregram.explanation import Explanation, Term
     from raregram.fitting import fit
     from raregram.model import Model, Settings
@@ -31,6 +32,7 @@ _HOME = {
     "Model": "raregram.model",
     "Settings": "raregram.model",
     "Term": "raregram.explanation",
+    "count": "raregram.engines",
     "errors": "",
     "fit": "raregram.fitting",
     "ratios": "",
@@ -44,6 +46,7 @@ __all__ = [
     "Settings",
     "Term",
     "__version__",
+    "count",
     "errors",
     "fit",
     "ratios",

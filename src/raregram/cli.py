@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
 from raregram import __version__
-from raregram.errors import InputError, ParameterError, RaregramError, check_count, check_lam
+from raregram.errors import InputError, ParameterError, RaregramError, check_choice, check_count, check_lam, must_be
 
 if TYPE_CHECKING:
     from raregram.model import Model
@@ -30,6 +32,12 @@ Side = Literal["left", "right"]
 Kind = Literal["words", "letters"]
 Denominator = Literal["complement", "all"]
 Unseen = Literal["neutral", "formula"]
+Format = Literal[
+    "parquet", "jsonl", "conll", "stanford-tsv", "stanford-slash", "stanford-xml", "spacy", "reuters-json",
+    "reuters-sgml", "text", "contexts",
+]  # fmt: skip
+Split = Literal["file", "lines", "paragraphs"]
+OnError = Literal["stop", "skip"]
 
 Sources = Annotated[
     list[str],
@@ -56,6 +64,8 @@ KindOption = Annotated[Kind, typer.Option(help="What the items of a text are.")]
 DenominatorOption = Annotated[
     Denominator, typer.Option(help="What the target is compared with: all other contexts, or all contexts.")
 ]
+FormatOption = Annotated[Format | None, typer.Option(help="[default: it is recognised]", show_default=False)]
+SplitOption = Annotated[Split, typer.Option(help="What a document is in running text.")]
 Columns = Annotated[
     str | None,
     typer.Option(
@@ -105,40 +115,88 @@ def options(
 
 @app.command()
 def count(
-    sources: Sources,
     out: Out,
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(help="Files, folders or globs of documents or contexts.", show_default=False),
+    ] = None,
+    numerator: Annotated[
+        list[str] | None,
+        typer.Option(help="Instead: one of two plain samples (may be repeated),", show_default=False),
+    ] = None,
+    denominator: Annotated[
+        list[str] | None, typer.Option(help="and the one to compare it with.", show_default=False)
+    ] = None,
+    n: Annotated[
+        int | None, typer.Option("--n", "-n", help="Items of a context. [default: 10]", show_default=False)
+    ] = None,
     targets: Targets = None,
     spans: SpansOption = "units",
     side: SideOption = "left",
     kind: KindOption = "words",
-    denominator: DenominatorOption = "complement",
+    pad: Annotated[bool, typer.Option("--pad", help="Let contexts reach beyond the ends of a document.")] = False,
+    min_count: Annotated[int, typer.Option(help="Drop longer spans that were seen less often.")] = 1,
+    labels: Annotated[
+        str | None, typer.Option(help="Other names for labels, e.g. 'GPE=LOC,PERSON=PER'.", show_default=False)
+    ] = None,
+    format: FormatOption = None,  # noqa: A002 - the option's name
+    split: SplitOption = "file",
+    item_column: Annotated[int, typer.Option(help="CoNLL: the column of items, from 0.")] = 0,
+    tag_column: Annotated[int, typer.Option(help="CoNLL: the column of tags; -1 is the last.")] = -1,
+    sentences: Annotated[bool, typer.Option("--sentences", help="CoNLL: a blank line ends a document.")] = False,
+    f_de: Annotated[
+        Denominator, typer.Option(help="What f_de counts in a table with two frequencies.")
+    ] = "complement",
     columns: Columns = None,
+    on_error: Annotated[OnError, typer.Option(help="What to do with a document that cannot be read.")] = "stop",
+    threads: Annotated[
+        int | None, typer.Option(help="Batches counted at a time. [default: one a processor]", show_default=False)
+    ] = None,
+    memory_limit: Annotated[str, typer.Option(help="Beyond it, partial tables go to files.")] = "4GB",
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Count labelled contexts, or N-grams with two frequencies, into a count file.
+    """Count the contexts of documents into a count file.
 
-    A line of text is `label<TAB>items`; the label O, or none before the tab, means no target. In a table of
-    N-grams with two frequencies, --denominator says what f_de counts.
+    Documents: Parquet, JSON lines, CoNLL columns, Stanford NER output, spaCy DocBin, Reuters-21578, plain text; also
+    compressed. Contexts: `label<TAB>items` lines, or tables of N-grams with labels or two frequencies.
 
-    Example: `raregram count contexts.tsv --targets LOC,PER --spans units,whole --out all.counts`
+    Example: `raregram count tagged.parquet --targets LOC,PER --spans units,suffixes:5 --out all.counts`
     """
+    from raregram import engines, storage
+    from raregram.corpus import Options, Policy
+    from raregram.counting import Plan
     from raregram.progress import progress
-    from raregram.reading import read_counts
+    from raregram.reading import are_contexts, read_counts
 
-    with progress("contexts counted", quiet) as tick:
-        counts = read_counts(
-            sources,
-            _columns(columns),
-            _names(targets),
-            progress=tick,
-            spans=spans.split(","),
-            side=side,
-            kind=kind,
-            denominator=denominator,
-        )
-    counts.save(out)
-    _report(counts, out, as_json, quiet)
+    names, wanted = _names(targets), tuple(spans.split(","))
+    if sources and (format == "contexts" or (format is None and are_contexts(sources))):
+        with progress("contexts counted", quiet) as tick:
+            counts = read_counts(
+                sources, _columns(columns), names, progress=tick, n=n, spans=wanted, side=side, kind=kind,
+                denominator=f_de,
+            )  # fmt: skip
+        counts.drop_rare(min_count).save(out)
+        _report(out, as_json, quiet)
+        return
+    plan = Plan(n or 10, side, kind, None if names is None else tuple(sorted(set(names))), wanted, pad, min_count,
+                _pairs(labels) or None)  # fmt: skip
+    policy = Policy(on_error)
+    options = Options(format, split, None, item_column, tag_column, sentences, policy)
+    folder = storage.sibling(Path(out), "spill")
+    with (
+        progress("documents counted", quiet) as tick,
+        engines.count_table(
+            (sources or None, numerator, denominator), plan, options, threads=threads,
+            memory_limit=_bytes(memory_limit), folder=folder, progress=tick,
+        ) as table,
+    ):  # fmt: skip
+        storage.write(out, table)
+    for example in policy.examples:
+        print(f"raregram: skipped: {example}", file=sys.stderr)
+    if policy.skipped:
+        print(f"raregram: {policy.skipped:,} documents skipped", file=sys.stderr)
+    _report(out, as_json, quiet)
 
 
 @app.command()
@@ -149,6 +207,7 @@ def merge(
         list[str] | None,
         typer.Option(help="A count file to take away again; may be repeated.", show_default=False),
     ] = None,
+    min_count: Annotated[int, typer.Option(help="In the end, drop longer spans that were seen less often.")] = 1,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -163,8 +222,8 @@ def merge(
         counts = counts + Counts.load(source)
     for source in subtract or []:
         counts = counts - Counts.load(source)
-    counts.save(out)
-    _report(counts, out, as_json, quiet)
+    counts.drop_rare(min_count).save(out)
+    _report(out, as_json, quiet)
 
 
 @app.command()
@@ -228,7 +287,7 @@ def fit(
         keep_seen=keep_seen,
     )
     model.save(out)
-    _report(model, out, as_json, quiet)
+    _report(out, as_json, quiet)
 
 
 @app.command()
@@ -336,10 +395,8 @@ def info(
 
     Example: `raregram info loc.rgm`
     """
-    from raregram.describing import describe_counts, describe_model
-    from raregram.storage import read_header
+    from raregram.describing import describe
 
-    describe = describe_counts if read_header(file)["kind"] == "counts" else describe_model
     _print_facts(describe(file), as_json)
 
 
@@ -347,7 +404,8 @@ def _score_all(
     model: Model, sources: list[str] | None, columns: str | None, write: Any, tick: Any, texts: bool = True
 ) -> None:
     """Score all contexts of all sources; what comes before a bad one is still written."""
-    from raregram.reading import STANDARD_INPUT, read_contexts
+    from raregram.corpus import STANDARD_INPUT
+    from raregram.reading import read_contexts
 
     for source in sources or [STANDARD_INPUT]:
         for batch in read_contexts(source, _columns(columns)):
@@ -358,28 +416,24 @@ def _score_all(
 
 
 def _score_batch(model: Model, batch: Batch, write: Any, texts: bool) -> None:
-    from raregram.contexts import parse_ngrams
-
-    s = model.settings
     try:
-        ngrams = parse_ngrams(batch.ngrams, s.n, s.kind, batch.where)
+        ngrams = model.parse(batch.ngrams, batch.where)
     except InputError as error:
         if error.row:
             _score_batch(model, batch.head(error.row), write, texts)
         raise
     log_ratio = model.log_ratio(ngrams.lists())
-    write(batch.with_texts(ngrams.texts(s.kind)) if texts else batch, log_ratio)
+    write(batch.with_texts(ngrams.texts(model.settings.kind)) if texts else batch, log_ratio)
 
 
-def _report(made: Any, path: str, as_json: bool, quiet: bool) -> None:
+def _report(path: str, as_json: bool, quiet: bool) -> None:
     """Say what was written."""
-    from raregram.describing import describe_counts, describe_model
+    from raregram.describing import describe, summary
 
     if as_json:
-        describe = describe_counts if type(made).__name__ == "Counts" else describe_model
         _print_facts(describe(path), as_json)
     elif not quiet:
-        print(f"{path}: {made!r}", file=sys.stderr)
+        print(f"{path}: {summary(path)}", file=sys.stderr)
 
 
 def _print_facts(facts: dict[str, Any], as_json: bool) -> None:
@@ -393,12 +447,28 @@ def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name for name in text.split(",") if name]
 
 
+def _pairs(text: str | None) -> dict[str, str]:
+    """Parse 'a=b,c=d'."""
+    pairs = dict(pair.partition("=")[::2] for pair in _names(text) or [])
+    for name, value in pairs.items():
+        if not name or not value:
+            raise ParameterError(f"expected NAME=NAME with commas between, got {text!r}")
+    return pairs
+
+
 def _columns(text: str | None) -> dict[str, str]:
     """Parse --columns."""
-    from raregram.errors import check_choice
     from raregram.reading import COLUMNS
 
-    pairs = dict(pair.partition("=")[::2] for pair in _names(text) or [])
+    pairs = _pairs(text)
     for name in pairs:
         check_choice("columns", "this command", name, COLUMNS)
     return pairs
+
+
+def _bytes(text: str) -> int:
+    """Parse a size such as 512MB or 2GiB."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", text.strip(), re.IGNORECASE)
+    if not match or not float(match[1]):
+        raise must_be("memory_limit", "count", "a size such as 512MB or 2GiB", text)
+    return int(float(match[1]) * (1024 if match[3] else 1000) ** " KMGT".index(match[2].upper() or " "))

@@ -24,6 +24,7 @@ Where: TypeAlias = Callable[[int], str]
 KINDS = ("words", "letters")
 NO_TARGET: set[Any] = {None, "", "O"}  # labels of contexts that belong to no target; O as in BIO tags
 ABSENT = -1  # the number of an item that a vocabulary does not hold
+PAD = ""  # stands beyond the ends of a document; no item of a text is empty
 CHUNK = 1 << 16  # N-grams handled at a time: small enough for the cache, large enough to forget Python
 
 
@@ -57,7 +58,13 @@ def chunks(ngrams: NGramsLike, size: int = CHUNK) -> Iterator[tuple[int, NGramsL
         yield first, ngrams[first : first + size]
 
 
-def parse_ngrams(ngrams: NGramsLike, n: int | None = None, kind: str = "words", where: Where = nth_ngram) -> NGrams:
+def parse_ngrams(
+    ngrams: NGramsLike,
+    n: int | None = None,
+    kind: str = "words",
+    where: Where = nth_ngram,
+    pad: str | None = None,
+) -> NGrams:
     """Split N-grams into items and check that each has `n` of them (None: as many as the first).
 
     Args:
@@ -65,6 +72,7 @@ def parse_ngrams(ngrams: NGramsLike, n: int | None = None, kind: str = "words", 
         n: the number of items each must have.
         kind: how a string is split: "words" at white space, "letters" at every character.
         where: names a row in an error message.
+        pad: the side, "left" or "right", on which an N-gram of fewer items is filled up with pads; None: an error.
 
     >>> parse_ngrams(["to be or", "not to be"]).items.to_pylist()
     ['to', 'be', 'or', 'not', 'to', 'be']
@@ -73,6 +81,9 @@ def parse_ngrams(ngrams: NGramsLike, n: int | None = None, kind: str = "words", 
     if not len(lengths):
         raise InputError("there is no N-gram in the input")
     n = int(lengths[0]) if n is None else n
+    if pad is not None:
+        missing = np.maximum(n - lengths, 0)
+        items, lengths = insert_pads(items, lengths, missing, pad), lengths + missing
     wrong = np.flatnonzero((lengths != n) | (lengths == 0))
     if len(wrong):
         row = int(wrong[0])
@@ -83,6 +94,17 @@ def parse_ngrams(ngrams: NGramsLike, n: int | None = None, kind: str = "words", 
             row,
         )
     return NGrams(items, n)
+
+
+def insert_pads(items: pa.Array, lengths: npt.NDArray[np.int64], pads: npt.NDArray[np.int64], side: str) -> pa.Array:
+    """Put `pads[i]` pads to the left or right of the i-th of several rows of items, which follow each other."""
+    padded = lengths + pads
+    row = np.repeat(np.arange(len(padded)), padded)
+    place = np.arange(len(row)) - np.repeat(np.cumsum(padded) - padded, padded)
+    is_pad = place < pads[row] if side == "left" else place >= lengths[row]
+    source = np.cumsum(~is_pad) - 1
+    source[is_pad] = len(items)
+    return pa.concat_arrays([items, pa.array([PAD], pa.string())]).take(pa.array(source))
 
 
 def number_items(items: pa.Array, vocabulary: pa.Array) -> Numbers:
@@ -169,7 +191,11 @@ def _split_any(ngrams: NGramsLike, kind: str, where: Where) -> tuple[pa.Array, n
         if items.null_count:
             raise InputError("an item is missing (null) in a list of items")
         return _as_strings(items, where), np.asarray(pc.list_value_length(array), dtype=np.int64)
-    texts = _as_strings(array, where)
+    return split_texts(_as_strings(array, where), kind)
+
+
+def split_texts(texts: pa.Array, kind: str) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """Return the items of all texts, one after the other, and how many each has."""
     return _split_words(texts) if kind == "words" else _split_letters(texts)
 
 
@@ -218,7 +244,10 @@ def _split_words(texts: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
         trimmed = pc.utf8_trim_whitespace(texts)
         lists = pc.utf8_split_whitespace(trimmed)
     lengths = np.array(pc.list_value_length(lists), dtype=np.int64)
-    lengths[np.asarray(pc.binary_length(trimmed)) == 0] = 0  # Arrow splits "" into one empty string
+    empty = np.asarray(pc.binary_length(trimmed)) == 0
+    if empty.any():  # Arrow splits "" into one empty string
+        lengths[empty] = 0
+        lists = lists.filter(pa.array(~empty))
     return lists.flatten(), lengths
 
 

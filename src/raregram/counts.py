@@ -49,6 +49,8 @@ class Counts:
     totals: Ints  # (1 + targets,) number of contexts: all, then each target's
     items: pa.Array  # string, distinct, in byte order; an item number is an index into it
     rows: Mapping[Span, SpanRows]  # values: (rows, 1 + targets), in the order of `totals`
+    pad: bool = False  # whether contexts reach beyond the ends of a document
+    min_count: int = 1  # longer spans that were seen less often were dropped
 
     @classmethod
     def from_contexts(
@@ -140,22 +142,27 @@ class Counts:
         """Read a count file; raise `FileError` if it is not a whole one."""
         table = storage.read(path, "counts")
         with storage.damage_named(path):
-            head = table.header
-            rows = {part.span: part for part in table.parts}
-            spans = [(int(a), int(b)) for a, b in head["spans"]]
-            width = 1 + len(head["targets"])
-            for start, end in spans:  # a span may have lost all its rows to a subtraction
-                empty = SpanRows((start, end), np.empty((0, end - start), np.int32), np.empty((0, width), np.int64))
-                rows.setdefault((start, end), empty)
-            return cls(
-                n=int(head["n"]),
-                side=str(head["side"]),
-                kind=str(head["items"]),
-                targets=tuple(head["targets"]),
-                totals=np.array(head["totals"], dtype=np.int64),
-                items=table.items,
-                rows={span: rows[span] for span in spans},
-            )
+            return cls.from_table(table)
+
+    @classmethod
+    def from_table(cls, table: SpanTable) -> Counts:
+        """Gather the rows of a table, which may come as a stream."""
+        head = table.header
+        parts: dict[Span, list[SpanRows]] = {(int(a), int(b)): [] for a, b in head["spans"]}
+        for part in table.parts:
+            parts[part.span].append(part)
+        columns = 1 + len(head["targets"])
+        return cls(
+            n=int(head["n"]),
+            side=str(head["side"]),
+            kind=str(head["items"]),
+            targets=tuple(head["targets"]),
+            totals=np.array(head["totals"], dtype=np.int64),
+            items=table.items,
+            rows={span: _join_rows(span, some, columns) for span, some in parts.items()},
+            pad=bool(head["pad"]),
+            min_count=int(head["min_count"]),
+        )
 
     def save(self, path: PathLike) -> None:
         """Write a count file, under its final name only when it is whole."""
@@ -280,7 +287,7 @@ class Counts:
             more = other.rows[span]
             keys = np.concatenate([mine[part.keys], theirs[more.keys]])
             rows[span] = add_up(span, keys, np.concatenate([part.values, sign * more.values]))
-        combined = Counts(self.n, self.side, self.kind, self.targets, totals, items, rows)
+        combined = self._replace(totals=totals, items=items, rows=rows)
         if sign < 0:
             _check_contains(combined)
             combined = combined._without_empty_rows()
@@ -288,10 +295,7 @@ class Counts:
 
     def _without_empty_rows(self) -> Counts:
         """Drop rows of frequency 0, and items that no row names any more."""
-        rows = {
-            span: SpanRows(span, part.keys[part.values[:, 0] > 0], part.values[part.values[:, 0] > 0])
-            for span, part in self.rows.items()
-        }
+        rows = {span: _at_least(part, 1) for span, part in self.rows.items()}
         return self._replace(rows=rows)._without_unused_items()
 
     def _without_unused_items(self) -> Counts:
@@ -302,6 +306,14 @@ class Counts:
         number = (np.cumsum(used) - 1).astype(np.int32)
         rows = {span: SpanRows(span, number[part.keys], part.values) for span, part in self.rows.items()}
         return self._replace(rows=rows, items=self.items.filter(pa.array(used)))
+
+    def drop_rare(self, min_count: int) -> Counts:
+        """Return the table without spans of two and more items that were seen less often than `min_count`."""
+        check_count("min_count", "drop_rare", min_count)
+        rows = {
+            span: part if span[1] - span[0] == 1 else _at_least(part, min_count) for span, part in self.rows.items()
+        }
+        return self._replace(rows=rows, min_count=max(min_count, self.min_count))
 
     def with_targets(self, targets: Sequence[str]) -> Counts:
         """Return this table with columns for exactly these targets, zeros for those that it does not have.
@@ -322,18 +334,38 @@ class Counts:
 
     def _header(self) -> dict[str, Any]:
         """What a count file says about itself, beside its rows."""
-        return {
-            "n": self.n,
-            "side": self.side,
-            "items": self.kind,
-            "targets": list(self.targets),
-            "totals": self.totals.tolist(),
-            "spans": [list(span) for span in self.spans],
-        }
+        return counts_header(
+            n=self.n,
+            side=self.side,
+            kind=self.kind,
+            pad=self.pad,
+            min_count=self.min_count,
+            targets=self.targets,
+            totals=self.totals.tolist(),
+            spans=self.spans,
+        )
 
     def _as_table(self) -> SpanTable:
-        columns = ("total", *(f"f_{target}" for target in self.targets))
-        return SpanTable("counts", self._header(), columns, self.items, tuple(self.rows.values()))
+        return SpanTable(
+            "counts", self._header(), counts_columns(self.targets), self.items, tuple(self.rows.values())
+        )
+
+
+def counts_header(*, kind: str, spans: Sequence[Span], targets: Sequence[str], **others: Any) -> dict[str, Any]:
+    """Return the header of a count file."""
+    return {**others, "items": kind, "targets": list(targets), "spans": [list(span) for span in spans]}
+
+
+def counts_columns(targets: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the value columns of a count file."""
+    return ("total", *(f"f_{target}" for target in targets))
+
+
+def _join_rows(span: Span, parts: Sequence[SpanRows], columns: int) -> SpanRows:
+    """Put parts of a span's rows together; there may be none."""
+    keys = [part.keys for part in parts] or [np.empty((0, span[1] - span[0]), np.int32)]
+    values = [part.values for part in parts] or [np.empty((0, columns), np.int64)]
+    return SpanRows(span, np.concatenate(keys), np.concatenate(values))
 
 
 def add_up(span: Span, keys: Numbers, values: Ints) -> SpanRows:
@@ -392,6 +424,11 @@ def _against(of_target: Any, of_all: Any, denominator: str) -> tuple[Any, Any]:
     return of_target, of_all - of_target if denominator == "complement" else of_all
 
 
+def _at_least(part: SpanRows, least: int) -> SpanRows:
+    keep = part.values[:, 0] >= least
+    return SpanRows(part.span, part.keys[keep], part.values[keep])
+
+
 def _pick(values: Ints, columns: list[int]) -> Ints:
     """Take columns of the last axis, zeros for column -1."""
     padded = np.concatenate([values, np.zeros((*values.shape[:-1], 1), np.int64)], axis=-1)
@@ -410,13 +447,19 @@ def _check_total(total: int) -> None:
 
 def _check_mergeable(a: Counts, b: Counts) -> None:
     """Raise unless two tables count the same things."""
-    for name in ("n", "side", "kind", "targets", "spans"):
+    for name in ("n", "side", "kind", "pad", "targets", "spans"):
         mine, theirs = getattr(a, name), getattr(b, name)
         if mine != theirs:
             raise ParameterError(
                 f"count tables with different {name} cannot be combined: {_show(name, mine, a)} "
                 f"and {_show(name, theirs, b)}"
             )
+
+    if a.min_count > 1 or b.min_count > 1:
+        raise ParameterError(
+            "a count table whose rare spans were dropped (min_count) cannot be combined exactly: "
+            "combine the whole tables first, then drop"
+        )
 
 
 def _show(name: str, value: Any, counts: Counts) -> str:

@@ -9,12 +9,29 @@ import numpy as np
 
 from raregram.counts import Counts, span_names
 from raregram.explanation import printable
-from raregram.model import Model
+from raregram.model import Model, Settings
 from raregram.storage import PathLike, read_header
 
 STRONGEST = 8  # spans shown for and against the target
 
 Facts = dict[str, Any]
+
+
+def describe(path: PathLike) -> Facts:
+    """Return what a count file or a model file holds."""
+    return describe_counts(path) if read_header(path)["kind"] == "counts" else describe_model(path)
+
+
+def summary(path: PathLike) -> str:
+    """Say in a line what a file holds, from its header alone."""
+    head = read_header(path)
+    facts, size = head["header"], Path(path).stat().st_size
+    if head["kind"] == "model":
+        settings = Settings(**facts)
+        return f"model of {settings.target}, {settings}, {size / 1e6:.2f} MB"
+    totals = dict(zip(("contexts", *facts["targets"]), facts["totals"], strict=True))
+    shown = ", ".join(f"{name} {total:,}" for name, total in totals.items())
+    return f"count table, n {facts['n']}: {shown}, {size / 1e6:.2f} MB"
 
 
 def describe_counts(path: PathLike) -> Facts:
@@ -27,6 +44,8 @@ def describe_counts(path: PathLike) -> Facts:
         "side": counts.side,
         "items": counts.kind,
         "spans": span_names(counts.spans, counts.n),
+        "pad": counts.pad,
+        "min_count": counts.min_count,
         "contexts": int(counts.totals[0]),
         "targets": dict(zip(counts.targets, counts.totals[1:].tolist(), strict=True)),
         "distinct_items": len(counts.items),
@@ -112,6 +131,8 @@ def _shown(value: Any) -> str:
         return ", ".join(f"{name} {_shown(number)}" for name, number in value.items()) or "none"
     if isinstance(value, list):
         return " ".join(map(_shown, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:.6g}" if isinstance(value, float) else str(value)

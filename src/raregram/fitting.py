@@ -65,6 +65,7 @@ def fit(
         size=size if selects else None,
         seed=seed if selects else None,
         unseen=unseen,
+        pad=counts.pad,
         keeps_seen=keep_seen or not selects or unseen == "formula",
     )
     _check_evidence(settings)

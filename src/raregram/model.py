@@ -15,7 +15,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from raregram import ratios, storage
-from raregram.contexts import ABSENT, KINDS, NGramsLike, Numbers, chunks, number_items, parse_ngrams
+from raregram.contexts import (
+    ABSENT,
+    KINDS,
+    NGrams,
+    NGramsLike,
+    Numbers,
+    Where,
+    chunks,
+    nth_ngram,
+    number_items,
+    parse_ngrams,
+)
 from raregram.counts import DENOMINATORS, SIDES
 from raregram.errors import InputError, check_choice, check_count, check_lam
 from raregram.explanation import Explanation, Term
@@ -70,6 +81,7 @@ class Settings:
     size: int | None
     seed: int | None
     unseen: str
+    pad: bool  # whether an N-gram may have fewer items: it is filled up with pads
     keeps_seen: bool  # whether all seen spans are held, selected or not: what is not held was never seen
 
     def __post_init__(self) -> None:
@@ -167,12 +179,17 @@ class Model:
 
     def explain(self, ngram: str | Sequence[str]) -> Explanation:
         """Return the terms of one N-gram's log ratio, one an item; for `mle` and `direct` just one."""
-        parsed = parse_ngrams([ngram], self.settings.n, self.settings.kind, lambda _: "the N-gram")
+        parsed = self.parse([ngram], lambda _: "the N-gram")
         items = tuple(parsed.items.to_pylist())
         cells = self.table.cells_of(number_items(parsed.items, self.items)[None, :])[0]
         terms = (self._term(span, items, int(cell)) for span, cell in zip(self.table.spans, cells, strict=True))
         total = float(self.log_ratio([list(items)])[0])
         return Explanation(items, self.settings.target, str(self.settings), total, tuple(terms))
+
+    def parse(self, ngrams: NGramsLike, where: Where = nth_ngram) -> NGrams:
+        """Split N-grams into items as this model wants them."""
+        s = self.settings
+        return parse_ngrams(ngrams, s.n, s.kind, where, s.side if s.pad else None)
 
     @property
     def lam0(self) -> float:
@@ -199,9 +216,8 @@ class Model:
 
     def _numbers(self, ngrams: NGramsLike, first: int) -> Numbers:
         """Number the items of N-grams of which the first is the caller's row `first`."""
-        s = self.settings
-        parsed = parse_ngrams(ngrams, s.n, s.kind, lambda row: f"N-gram {first + row + 1}")
-        return number_items(parsed.items, self.items).reshape(-1, s.n)
+        parsed = self.parse(ngrams, lambda row: f"N-gram {first + row + 1}")
+        return number_items(parsed.items, self.items).reshape(-1, self.settings.n)
 
     def _check_numbers(self, numbers: npt.NDArray[np.integer[Any]]) -> None:
         """Raise unless these are item numbers of N-grams of this model."""

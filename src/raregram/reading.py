@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,13 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from raregram.contexts import NGrams
+from raregram.corpus import LONGEST_LINE, STANDARD_INPUT, expand, naming
 from raregram.counts import Counts
 from raregram.errors import FileError, InputError, ParameterError
+from raregram.formats import CONTEXTS, recognise
 from raregram.storage import is_raregram_file
 
-STANDARD_INPUT = "-"
 READ_BYTES = 1 << 22  # of text at a time; a pipe gives what it has
-LONGEST_LINE = 1 << 26  # bytes; beyond it a file is not lines of N-grams
 COLUMNS = ("ngram", "label", "f_nu", "f_de")
 
 
@@ -86,11 +85,17 @@ def read_contexts(source: str, rename: Mapping[str, str] | None = None) -> Itera
     return _read_text(path)
 
 
+def are_contexts(sources: Sequence[str]) -> bool:
+    """Whether sources hold contexts rather than documents: the first of them tells."""
+    return recognise(expand(sources)[0]) == CONTEXTS
+
+
 def read_counts(
     sources: Sequence[str],
     rename: Mapping[str, str] | None = None,
     targets: Sequence[str] | None = None,
     progress: Callable[[int], None] = lambda rows: None,
+    n: int | None = None,
     **options: Any,
 ) -> Counts:
     """Return one count table of several files: count files are loaded, contexts counted, and all merged.
@@ -101,13 +106,14 @@ def read_counts(
         targets: the labels to count; None for all. A table with two frequencies has the one target named here,
             or "target".
         progress: told the number of contexts of each batch.
+        n: number of items of a context; None for as many as the first one has.
         options: `spans`, `side`, `kind` and `denominator` of `Counts.from_contexts` and `Counts.from_ngrams`.
     """
     files = [source for source in sources if source != STANDARD_INPUT and is_raregram_file(source)]
     stack: list[Counts] = []
     for source in (source for source in sources if source not in files):
         for batch in read_contexts(source, rename):
-            n = stack[0].n if stack else None
+            n = stack[0].n if stack else n
             _push(stack, _count_batch(batch, targets, {**options, "n": n}))
             progress(len(batch))
     tables = [Counts.load(file) for file in files]
@@ -178,7 +184,7 @@ def _whole_ngrams(counts: Counts, source: str) -> Batch:
 
 def _read_text(path: Path) -> Iterator[Batch]:
     """Yield the lines of a text file, compressed or not."""
-    with _file_named(path), pa.input_stream(str(path), compression="detect") as stream:
+    with naming(str(path)), pa.input_stream(str(path), compression="detect") as stream:
         yield from _read_lines(stream.read, str(path))
 
 
@@ -259,27 +265,15 @@ def _table_batch(records: pa.RecordBatch, source: str, first: int, rename: Mappi
 
 
 def _parquet_batches(path: Path) -> Iterator[pa.RecordBatch]:
-    with _file_named(path), pq.ParquetFile(path) as file:
+    with naming(str(path)), pq.ParquetFile(path) as file:
         yield from file.iter_batches()
 
 
 def _csv_batches(path: Path) -> Iterator[pa.RecordBatch]:
     """Yield batches of text columns: what is a number is decided by what the column is for."""
-    with _file_named(path):
+    with naming(str(path)):
         with pyarrow.csv.open_csv(path) as reader:
             as_text = {name: pa.string() for name in reader.schema.names}
         options = pyarrow.csv.ConvertOptions(column_types=as_text, strings_can_be_null=False)
         with pyarrow.csv.open_csv(path, convert_options=options) as reader:
             yield from reader
-
-
-@contextmanager
-def _file_named(path: Path) -> Iterator[None]:
-    """Turn what Arrow says of a broken file into an error that names it."""
-    try:
-        yield
-    except FileError:
-        raise
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0] if str(error) else "it cannot be read"
-        raise FileError(f"{path}: {reason}") from error

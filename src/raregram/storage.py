@@ -7,10 +7,12 @@ the kind of file, the format version and a digest of everything else. Files are 
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +30,7 @@ Span: TypeAlias = tuple[int, int]  # items a..b-1 of an N-gram
 PathLike: TypeAlias = str | os.PathLike[str]
 
 FORMAT_VERSION = 1
+ROW_GROUP = 1 << 20  # rows written at a time
 METADATA_KEY = b"raregram"
 
 
@@ -51,31 +54,67 @@ class SpanTable:
     header: dict[str, Any]
     columns: tuple[str, ...]
     items: pa.Array  # string, distinct, in byte order
-    parts: tuple[SpanRows, ...]
+    parts: Iterable[SpanRows]  # in order of their spans; a stream may cut a span into several
 
     def digest(self) -> str:
-        """Return a hexadecimal digest of the content, whatever the order of the rows.
+        """Return a hexadecimal digest of the content, whatever the order of the rows."""
+        hasher = Hasher(self.items)
+        for part in self.parts:
+            hasher.add(part)
+        return hasher.digest(self)
 
-        Rows are hashed one by one and the hashes added, so that parts of a table can be digested anywhere.
-        """
-        item_hash = np.array([_item_hash(item) for item in self.items.to_pylist()], dtype=np.uint64)
-        total = sum((_rows_hash(part, item_hash) for part in self.parts), start=np.zeros(2, np.uint64))
-        head = json.dumps([self.kind, self.header, self.columns], sort_keys=True)
-        return hashlib.sha256(head.encode() + np.asarray(total).tobytes()).hexdigest()
+
+class Hasher:
+    """Hashes rows one by one and adds the hashes, so that parts of a table can be digested in any order."""
+
+    def __init__(self, items: pa.Array) -> None:
+        self.item_hash = np.array([_item_hash(item) for item in items.to_pylist()], dtype=np.uint64)
+        self.total = np.zeros(2, dtype=np.uint64)
+
+    def add(self, part: SpanRows) -> None:
+        """Take in some rows."""
+        self.total = self.total + _rows_hash(part, self.item_hash)
+
+    def digest(self, table: SpanTable) -> str:
+        """Return the digest of all rows taken in, under the header of a table."""
+        head = json.dumps([table.kind, table.header, table.columns], sort_keys=True)
+        return hashlib.sha256(head.encode() + self.total.tobytes()).hexdigest()
 
 
 def write(path: PathLike, table: SpanTable) -> None:
-    """Write a table under its final name only when it is whole."""
-    header = {
-        "kind": table.kind,
-        "version": FORMAT_VERSION,
-        "columns": table.columns,
-        "digest": table.digest(),
-        "header": table.header,
-    }
-    arrow = _to_arrow(table).replace_schema_metadata({METADATA_KEY: json.dumps(header)})
-    with atomic_path(path) as draft:
-        pq.write_table(arrow, draft, compression="zstd", compression_level=9)
+    """Write a table, row group by row group, under its final name only when it is whole."""
+    hasher = Hasher(table.items)
+    options = {"compression": "zstd", "compression_level": 9}
+    with atomic_path(path) as draft, pq.ParquetWriter(draft, _schema(table.columns), **options) as writer:
+        for group in _row_groups(table.parts):
+            for part in group:
+                hasher.add(part)
+            writer.write_table(_to_arrow(table, group), row_group_size=ROW_GROUP)
+        head = {
+            "kind": table.kind,
+            "version": FORMAT_VERSION,
+            "columns": table.columns,
+            "digest": hasher.digest(table),
+            "header": table.header,
+        }
+        writer.add_key_value_metadata({METADATA_KEY.decode(): json.dumps(head)})
+
+
+def _row_groups(parts: Iterable[SpanRows]) -> Iterator[list[SpanRows]]:
+    """Cut parts anew into groups of a fixed number of rows, so that a file does not depend on how they came."""
+    group: list[SpanRows] = []
+    room = ROW_GROUP
+    for part in parts:
+        rest = part
+        while len(rest) >= room:
+            yield [*group, SpanRows(rest.span, rest.keys[:room], rest.values[:room])]
+            rest = SpanRows(rest.span, rest.keys[room:], rest.values[room:])
+            group, room = [], ROW_GROUP
+        if len(rest):
+            group.append(rest)
+            room -= len(rest)
+    if group:
+        yield group
 
 
 def read(path: PathLike, kind: str) -> SpanTable:
@@ -98,7 +137,7 @@ def read_header(path: PathLike) -> dict[str, Any]:
     if not Path(path).exists():
         raise FileError(f"{path} does not exist")
     with damage_named(path):
-        metadata = pq.read_schema(path, memory_map=True).metadata or {}
+        metadata = _file_metadata(path)
         if METADATA_KEY not in metadata:
             raise FileError(f"{path} is a Parquet file, but not one that raregram wrote")
         head = json.loads(metadata[METADATA_KEY])
@@ -113,18 +152,21 @@ def read_header(path: PathLike) -> dict[str, Any]:
 def is_raregram_file(path: PathLike) -> bool:
     """Whether a file is Parquet with raregram's header."""
     try:
-        return METADATA_KEY in (pq.read_schema(path).metadata or {})
+        return METADATA_KEY in _file_metadata(path)
     except (pa.ArrowException, OSError):
         return False
+
+
+def _file_metadata(path: PathLike) -> dict[bytes, bytes]:
+    with pq.ParquetFile(path, memory_map=True) as file:
+        return dict(file.metadata.metadata or {})
 
 
 @contextmanager
 def atomic_path(path: PathLike) -> Iterator[Path]:
     """Give a draft's name to write to; move it to `path` at the end, or remove it if writing failed."""
     final = Path(path)
-    if not final.parent.is_dir():
-        raise FileError(f"cannot write {final}: the folder {final.parent} does not exist")
-    draft = final.with_name(f".{final.name}.{os.getpid()}.draft")
+    draft = sibling(final, "draft")
     try:
         yield draft
         with draft.open("rb") as written:
@@ -136,6 +178,27 @@ def atomic_path(path: PathLike) -> Iterator[Path]:
         raise FileError(f"cannot write {final}: {error.strerror or error}") from error
     finally:
         draft.unlink(missing_ok=True)
+
+
+def sibling(final: Path, purpose: str) -> Path:
+    """Return a hidden name beside a file for work on it, and remove what killed runs have left there."""
+    if not final.parent.is_dir():
+        raise FileError(f"cannot write {final}: the folder {final.parent} does not exist")
+    for path in final.parent.glob(f".{glob.escape(final.name)}.*.{purpose}"):
+        process = path.name.split(".")[-2]
+        if process.isdecimal() and not _is_running(int(process)):
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+    return final.with_name(f".{final.name}.{os.getpid()}.{purpose}")
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 @contextmanager
@@ -151,9 +214,13 @@ def damage_named(path: PathLike) -> Iterator[None]:
         raise FileError(f"{path} is not a raregram file, or it is truncated or damaged") from error
 
 
-def _to_arrow(table: SpanTable) -> pa.Table:
-    """Lay the rows of all spans out as one Arrow table."""
-    parts = table.parts
+def _schema(columns: Sequence[str]) -> pa.Schema:
+    keys = [("start", pa.int16()), ("end", pa.int16()), ("items", pa.list_(pa.string()))]
+    return pa.schema([*keys, *((name, pa.int64()) for name in columns)])
+
+
+def _to_arrow(table: SpanTable, parts: Sequence[SpanRows]) -> pa.Table:
+    """Lay rows of several spans out as one Arrow table."""
     spans = np.array([part.span for part in parts], dtype=np.int16).reshape(-1, 2)
     start, end = np.repeat(spans, [len(part) for part in parts], axis=0).T
     widths = (end - start).astype(np.int32)
@@ -166,7 +233,8 @@ def _to_arrow(table: SpanTable) -> pa.Table:
             "end": end,
             "items": pa.ListArray.from_arrays(pa.array(offsets), table.items.take(pa.array(keys))),
             **{name: values[:, column] for column, name in enumerate(table.columns)},
-        }
+        },
+        schema=_schema(table.columns),
     )
 
 

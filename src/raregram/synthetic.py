@@ -69,3 +69,12 @@ def _make_words(items: int) -> npt.NDArray[np.str_]:
             word = SYLLABLES[syllable] + word
         words.append(word)
     return np.array(words)
+
+
+def zipf_documents(documents: int, length: int, items: int, seed: int = 0) -> list[str]:
+    """Return texts of so many words each, drawn independently from Zipf's law: for measuring speed."""
+    rng = np.random.default_rng(seed)
+    steps = np.cumsum(1.0 / np.arange(1, items + 1))
+    drawn = np.searchsorted(steps, rng.random(documents * length) * steps[-1])
+    words = _make_words(items)[drawn].reshape(documents, length)
+    return [" ".join(row) for row in words.tolist()]

@@ -1,0 +1,302 @@
+"""Documents in: every format -> batches of one shape.
+
+A document is a sequence of items with labelled spans (`start`, `end` in items, `label`). A batch holds many, as Arrow
+arrays, and knows where each comes from, so that an error can name the file and the line. Every reader streams.
+"""
+
+from __future__ import annotations
+
+import glob
+import io
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from raregram.errors import FileError, InputError, check_choice
+
+Row: TypeAlias = tuple[str | None, Any, list[tuple[int, int, str]], str]  # id, text or items, spans, place
+
+STANDARD_INPUT = "-"
+LONGEST_LINE = 1 << 26  # bytes; beyond it a file is not lines of text
+BATCH_ITEMS = 1 << 20  # about so many items make a batch, or
+BATCH_BYTES = 1 << 23  # so many bytes of text
+ON_ERROR = ("stop", "skip")
+SPLITS = ("file", "lines", "paragraphs")
+
+
+@dataclass(frozen=True)
+class Documents:
+    """A batch of documents: as texts or as items, with all their spans one after the other."""
+
+    places: Sequence[str] | tuple[str, str, int]  # of each document, or (source, unit, number of the first)
+    texts: pa.Array | None  # string, to be split into items
+    items: pa.Array | None  # list of strings; one of the two is None
+    span_document: npt.NDArray[np.int64]  # (spans,) index into this batch
+    span_start: npt.NDArray[np.int64]
+    span_end: npt.NDArray[np.int64]
+    span_label: pa.Array  # string
+    ids: pa.Array | None = None
+    begins: npt.NDArray[np.bool_] | None = None  # whether each is the beginning of its document; None: all are
+    ends: npt.NDArray[np.bool_] | None = None  # whether each is the end; a document may come in pieces
+
+    def __len__(self) -> int:
+        return len(self.content)
+
+    @property
+    def content(self) -> pa.Array:
+        """The texts, or the items."""
+        return self.texts if self.texts is not None else self.items
+
+    def where(self, row: int) -> str:
+        """Name a document in an error message."""
+        if isinstance(self.places, tuple):
+            source, unit, first = cast(tuple[str, str, int], self.places)
+            return f"{source}, {unit} {first + row}"
+        return self.places[row]
+
+
+@dataclass
+class Policy:
+    """What to do with a document that cannot be read: stop, or skip it and remember."""
+
+    on_error: str = "stop"
+    skipped: int = 0
+    examples: list[str] = field(default_factory=list)
+    lock: Any = field(default_factory=threading.Lock, repr=False)
+
+    def __post_init__(self) -> None:
+        check_choice("on_error", "a count", self.on_error, ON_ERROR)
+
+    def bad(self, error: InputError) -> None:
+        """Raise, or note that one document was skipped."""
+        if self.on_error == "stop":
+            raise error
+        with self.lock:
+            self.skipped += 1
+            if len(self.examples) < 5:
+                self.examples.append(str(error))
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to read documents."""
+
+    format: str | None = None  # None: recognise it
+    split: str = "file"  # what a document is in plain text
+    cut: tuple[int, str] | None = None  # (n, kind): long plain texts may come in pieces that overlap by n - 1 items
+    item_column: int = 0  # of CoNLL columns
+    tag_column: int = -1
+    sentences: bool = False  # a blank line ends a document, whatever the file has
+    policy: Policy = field(default_factory=Policy)
+    seen: set[bytes] = field(default_factory=set)  # digests of texts that are to be taken once
+
+    def __post_init__(self) -> None:
+        from raregram.formats import FORMATS
+
+        check_choice("split", "a count", self.split, SPLITS)
+        if self.format is not None:
+            check_choice("format", "a count", self.format, FORMATS)
+
+
+def read_documents(sources: Any, options: Options | None = None) -> Iterator[Documents]:
+    """Yield the documents of files, folders, globs, Arrow tables or an iterable of documents, in batches."""
+    from raregram.formats import FORMATS, recognise
+    from raregram.formats.tables import read_table
+
+    options = options or Options()
+    if isinstance(sources, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
+        yield from read_table(sources, "the table")
+        return
+    if not _are_paths(sources):
+        yield from batches(_from_python(sources, options.policy))
+        return
+    for path in expand(sources):
+        name = options.format or recognise(path)
+        if name not in FORMATS:
+            raise InputError(f"{path} holds contexts, not documents")
+        yield from FORMATS[name](path, options)
+
+
+def expand(sources: Any) -> list[str]:
+    """Return the files that paths, folders and globs stand for, in order of their names."""
+    found: list[str] = []
+    for source in [sources] if isinstance(sources, str | os.PathLike) else sources:
+        name = os.fspath(source)
+        if name == STANDARD_INPUT or Path(name).is_file():
+            found.append(name)
+        elif Path(name).is_dir():
+            found += _visible_files(Path(name))
+        elif matches := sorted(glob.glob(name, recursive=True)):  # noqa: PTH207 - `Path.glob` needs a folder
+            found += [match for match in matches if Path(match).is_file()]
+        else:
+            raise FileError(f"{name} does not exist")
+    return found
+
+
+def _visible_files(folder: Path) -> list[str]:
+    """Return all files below a folder but hidden ones."""
+    inside = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    visible = [str(path) for path in inside if not any(p.startswith(".") for p in path.relative_to(folder).parts)]
+    if not visible:
+        raise FileError(f"there is no file in the folder {folder}")
+    return visible
+
+
+@contextmanager
+def open_bytes(path: str) -> Iterator[BinaryIO]:
+    """Open a file for reading, decompressed by the end of its name; errors name the file."""
+    if path == STANDARD_INPUT:
+        yield sys.stdin.buffer
+        return
+    with naming(path), pa.input_stream(path, compression="detect") as stream:
+        yield cast(BinaryIO, io.BufferedReader(stream, 1 << 20))
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Turn what Arrow or the system says of a broken file into an error that names it."""
+    try:
+        yield
+    except FileError:
+        raise
+    except (pa.ArrowException, OSError, EOFError) as error:
+        reason = str(error).splitlines()[0] if str(error) else "it cannot be read"
+        raise FileError(f"{path}: {reason}") from error
+
+
+def byte_lines(stream: BinaryIO, path: str) -> Iterator[tuple[int, bytes]]:
+    """Yield (number, line without its end) of a stream; a line that never ends is refused."""
+    lines = iter(lambda: stream.readline(LONGEST_LINE + 1), b"")
+    for number, line in enumerate(lines, 1):
+        if len(line) > LONGEST_LINE:
+            raise InputError(f"{path}, line {number} is longer than {LONGEST_LINE >> 20} MiB: is this a text file?")
+        yield number, line.removeprefix(b"\xef\xbb\xbf").rstrip(b"\r\n") if number == 1 else line.rstrip(b"\r\n")
+
+
+def text_lines(stream: BinaryIO, path: str, policy: Policy) -> Iterator[tuple[int, str]]:
+    """Yield (number, line) as text; a line that is not UTF-8 is left to the policy."""
+    for number, line in byte_lines(stream, path):
+        try:
+            yield number, line.decode()
+        except UnicodeDecodeError:
+            policy.bad(InputError(f"{path}, line {number} is not valid UTF-8"))
+
+
+def batches(rows: Iterable[Row]) -> Iterator[Documents]:
+    """Gather documents into batches of a useful size."""
+    waiting: list[Row] = []
+    size = 0
+    for row in rows:
+        if waiting and isinstance(row[1], str) != isinstance(waiting[-1][1], str):
+            yield make_batch(waiting)
+            waiting, size = [], 0
+        waiting.append(row)
+        size += len(row[1]) * (BATCH_ITEMS if isinstance(row[1], str) else BATCH_BYTES)
+        if size >= BATCH_ITEMS * BATCH_BYTES:
+            yield make_batch(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield make_batch(waiting)
+
+
+def make_batch(rows: Sequence[Row]) -> Documents:
+    """Lay documents of one kind, all texts or all items, out as arrays."""
+    ids, contents, spans, places = zip(*rows, strict=True)
+    as_text = isinstance(contents[0], str)
+    flat = [(row, *span) for row, of_row in enumerate(spans) for span in of_row]
+    document, start, end, label = zip(*flat, strict=True) if flat else ((), (), (), ())
+    return Documents(
+        places=list(places),
+        texts=pa.array(contents, pa.string()) if as_text else None,
+        items=None if as_text else pa.array(contents, pa.list_(pa.string())),
+        span_document=np.array(document, dtype=np.int64),
+        span_start=np.array(start, dtype=np.int64),
+        span_end=np.array(end, dtype=np.int64),
+        span_label=pa.array(label, pa.string()),
+        ids=pa.array(ids, pa.string()) if any(name is not None for name in ids) else None,
+    )
+
+
+def text_batch(texts: pa.Array, source: str, unit: str, first: int) -> Documents:
+    """Make a batch of texts without spans."""
+    none = np.empty(0, dtype=np.int64)
+    return Documents((source, unit, first), texts, None, none, none, none, pa.array([], pa.string()))
+
+
+def spans_from_offsets(text: str, offsets: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Turn spans of characters into spans of items, the strings between white space.
+
+    A span begins at the item that contains its first character and ends after the one that contains its last.
+
+    >>> spans_from_offsets('He met  "Ann Lee", then left.', [(9, 16, "PER")])
+    [(2, 4, 'PER')]
+    """
+    bounds = np.array([match.span() for match in re.finditer(r"\S+", text)], dtype=np.int64).reshape(-1, 2)
+    spans = []
+    for first, last, label in offsets:
+        start = int(np.searchsorted(bounds[:, 1], first, side="right"))
+        end = int(np.searchsorted(bounds[:, 0], last, side="left"))
+        if start < end:
+            spans.append((start, end, label))
+    return spans
+
+
+def parse_document(document: Any, place: str) -> Row:
+    """Check a document that came as a mapping: `items` or `text`, and `id` and `spans` where they are."""
+    if not hasattr(document, "get"):
+        raise InputError(f"{place}: a document is an object with items or text, got {type(document).__name__}")
+    content = document.get("items")
+    if content is None:
+        content = document.get("text")
+    if isinstance(content, str):
+        fine = document.get("items") is None
+    else:
+        fine = isinstance(content, list | tuple) and all(isinstance(item, str) for item in content)
+    if not fine:
+        raise InputError(f"{place}: a document needs items (a list of strings) or text (a string)")
+    name = document.get("id")
+    spans = [_parse_span(span, place) for span in document.get("spans") or []]
+    return None if name is None else str(name), content, spans, place
+
+
+def _parse_span(span: Any, place: str) -> tuple[int, int, str]:
+    """Read a span given as an object or as a list of three."""
+    try:
+        start, end, label = (span["start"], span["end"], span["label"]) if hasattr(span, "get") else span
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"{place}: a span needs start, end and label, got {span!r}") from None
+    whole = all(isinstance(bound, int) and not isinstance(bound, bool) for bound in (start, end))
+    if not whole or not isinstance(label, str):
+        raise InputError(f"{place}: a span needs whole numbers start and end and a label, got {span!r}")
+    return start, end, label
+
+
+def _are_paths(sources: Any) -> bool:
+    """Whether sources are paths, not documents: a path, or a list of nothing else."""
+    if isinstance(sources, str | os.PathLike):
+        return True
+    return isinstance(sources, list | tuple) and all(isinstance(source, str | os.PathLike) for source in sources)
+
+
+def _from_python(documents: Iterable[Any], policy: Policy) -> Iterator[Row]:
+    """Read documents that are Python objects: mappings, or lists of items."""
+    for number, document in enumerate(documents, 1):
+        place = f"document {number}"
+        try:
+            as_mapping = {"items": list(document)} if isinstance(document, list | tuple) else document
+            yield parse_document(as_mapping, place)
+        except InputError as error:
+            policy.bad(error)
+
+
+Reader: TypeAlias = Callable[[str, Options], Iterator[Documents]]

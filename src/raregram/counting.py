@@ -1,0 +1,248 @@
+"""The counting kernel: a batch of documents -> a partial count table. Pure: no state, no files.
+
+Units need no work window by window. The items at position k of all windows of a document of L items are its items
+k..L-N+k, so one frequency count of the document gives all positions after small corrections for its first and last
+N-1 items. Longer spans are numbered as in a trie: the number of a span of j items is that of the pair (number of its
+j-1 items nearer to the boundary, further item), so keys are exact and always fit into 64 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from raregram.contexts import KINDS, Numbers, insert_pads, split_texts
+from raregram.corpus import Documents, Policy
+from raregram.counts import SIDES, Ints, parse_spans
+from raregram.errors import InputError, check_choice, check_count
+from raregram.storage import Span
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be counted."""
+
+    n: int = 10
+    side: str = "left"
+    kind: str = "words"
+    targets: tuple[str, ...] | None = None  # None: every label
+    spans: tuple[str, ...] = ("units",)
+    pad: bool = False
+    min_count: int = 1  # spans of two and more items seen less often are dropped in the end
+    labels: Mapping[str, str] | None = None  # what labels are called in the count; None: as they are
+    everything: str | None = None  # a target to which all contexts belong: one of two plain samples
+
+    def __post_init__(self) -> None:
+        """Raise `ParameterError` for whatever is out of its range."""
+        check_count("n", "a count", self.n)
+        check_choice("side", "a count", self.side, SIDES)
+        check_choice("kind", "a count", self.kind, KINDS)
+        check_count("min_count", "a count", self.min_count)
+        parse_spans(self.spans, self.n, self.side)
+
+    @property
+    def longer(self) -> list[Span]:
+        """The spans of two and more items, shorter ones first."""
+        return [span for span in parse_spans(self.spans, self.n, self.side) if span[1] - span[0] > 1]
+
+
+@dataclass(frozen=True)
+class Partial:
+    """The counts of a batch, by its own item numbers and target names."""
+
+    items: pa.Array  # string, distinct, in no particular order
+    targets: tuple[str, ...]
+    totals: Ints  # (1 + targets,)
+    units: Ints  # (1 + targets, n, items)
+    longer: dict[Span, tuple[Numbers, Ints]]  # keys (rows, width), values (rows, 1 + targets)
+    documents: int
+    longest: int  # items of the longest document
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.units.nbytes + sum(keys.nbytes + values.nbytes for keys, values in self.longer.values())
+
+
+@dataclass(frozen=True)
+class Windows:
+    """All contexts of a batch, as places in one long array of item numbers."""
+
+    numbers: Numbers  # (all items,) of all documents, one after the other
+    starts: Ints  # (documents,) where each document begins, and
+    lengths: Ints  # how many items it has; at least n
+    n: int
+
+    def all(self) -> Ints:
+        """Return where each window begins."""
+        inside = np.ones(len(self.numbers), dtype=bool)
+        ends = self.starts + self.lengths
+        for back in range(1, self.n):
+            inside[ends - back] = False
+        return np.flatnonzero(inside)
+
+
+def count_batch(documents: Documents, plan: Plan, policy: Policy) -> Partial:
+    """Count a batch of documents."""
+    documents, items, lengths = _items_of(documents, plan, policy)
+    encoded = items.dictionary_encode()
+    num_items = len(encoded.dictionary)
+    windows, starts = _long_enough(np.asarray(encoded.indices, dtype=np.int32), lengths, plan.n)
+    targets, of_target = _target_windows(documents, lengths, plan)
+    at_target = [starts[document] + place for document, place in of_target]
+    if plan.everything is not None:
+        targets, at_target = (plan.everything,), [windows.all()]
+    totals = [int((windows.lengths - plan.n + 1).sum()), *map(len, at_target)]
+    units = [_count_units(windows, num_items), *(_count_at(windows, places, num_items) for places in at_target)]
+    return Partial(
+        items=encoded.dictionary,
+        targets=targets,
+        totals=np.array(totals, dtype=np.int64),
+        units=np.stack(units),
+        longer=_count_longer(windows, at_target, plan, num_items) if plan.longer else {},
+        documents=len(documents),
+        longest=int(lengths.max(initial=0)),
+    )
+
+
+def _items_of(documents: Documents, plan: Plan, policy: Policy) -> tuple[Documents, pa.Array, Ints]:
+    """Split texts into items, drop documents whose spans lie outside, and pad."""
+    items, lengths = split_documents(documents, plan.kind)
+    outside = _outside(documents, lengths)
+    for row in np.unique(documents.span_document[outside]).tolist():
+        policy.bad(InputError(_describe_outside(documents, outside, row, int(lengths[row]))))
+    if outside.any():
+        documents = _without(documents, np.unique(documents.span_document[outside]))
+        items, lengths = split_documents(documents, plan.kind)
+    return _padded(documents, items, lengths, plan) if plan.pad else (documents, items, lengths)
+
+
+def split_documents(documents: Documents, kind: str) -> tuple[pa.Array, Ints]:
+    """Return the items of all documents, one after the other, and how many each has."""
+    if documents.texts is not None:
+        return split_texts(documents.texts, kind)
+    assert documents.items is not None
+    return documents.items.flatten(), np.asarray(pc.list_value_length(documents.items), dtype=np.int64)
+
+
+def _outside(documents: Documents, lengths: Ints) -> npt.NDArray[np.bool_]:
+    """Return which spans do not lie inside their document."""
+    length = lengths[documents.span_document]
+    return np.asarray(
+        (documents.span_start < 0) | (documents.span_end > length) | (documents.span_start >= documents.span_end)
+    )
+
+
+def _describe_outside(documents: Documents, outside: npt.NDArray[np.bool_], row: int, length: int) -> str:
+    which = int(np.flatnonzero(outside & (documents.span_document == row))[0])
+    start, end = documents.span_start[which], documents.span_end[which]
+    return (
+        f"{documents.where(row)}: the span {documents.span_label[which]} from {start} to {end} "
+        f"does not fit into a document of {length} items"
+    )
+
+
+def _without(documents: Documents, rows: Ints) -> Documents:
+    """Return a batch without some of its documents."""
+    keep = np.ones(len(documents), dtype=bool)
+    keep[rows] = False
+    spans = keep[documents.span_document]
+    return replace(
+        documents,
+        places=[documents.where(int(row)) for row in np.flatnonzero(keep)],
+        texts=None if documents.texts is None else documents.texts.filter(pa.array(keep)),
+        items=None if documents.items is None else documents.items.filter(pa.array(keep)),
+        span_document=(np.cumsum(keep) - 1)[documents.span_document[spans]],
+        span_start=documents.span_start[spans],
+        span_end=documents.span_end[spans],
+        span_label=documents.span_label.filter(pa.array(spans)),
+        ids=None if documents.ids is None else documents.ids.filter(pa.array(keep)),
+        begins=None if documents.begins is None else documents.begins[keep],
+        ends=None if documents.ends is None else documents.ends[keep],
+    )
+
+
+def _padded(documents: Documents, items: pa.Array, lengths: Ints, plan: Plan) -> tuple[Documents, pa.Array, Ints]:
+    """Put n pads before each document (after it, for right contexts), so that every boundary has a context."""
+    chosen = documents.begins if plan.side == "left" else documents.ends
+    pads = np.full(len(documents), plan.n) if chosen is None else np.where(chosen, plan.n, 0)
+    shift = pads[documents.span_document] if plan.side == "left" else 0
+    moved = replace(documents, span_start=documents.span_start + shift, span_end=documents.span_end + shift)
+    return moved, insert_pads(items, lengths, pads, plan.side), lengths + pads
+
+
+def _target_windows(
+    documents: Documents, lengths: Ints, plan: Plan
+) -> tuple[tuple[str, ...], list[tuple[Ints, Ints]]]:
+    """Return the targets and, for each, its windows as (document, place in the document), each once."""
+    encoded = documents.span_label.dictionary_encode()
+    labels = plan.labels or {}
+    names = [labels.get(label, label) for label in encoded.dictionary.to_pylist()]
+    targets = tuple(sorted(set(names))) if plan.targets is None else plan.targets
+    codes = np.asarray(encoded.indices)
+    boundary = documents.span_start if plan.side == "left" else documents.span_end
+    place = boundary - plan.n if plan.side == "left" else boundary
+    fits = (place >= 0) & (place + plan.n <= lengths[documents.span_document])
+    windows = []
+    for target in targets:
+        of_target = np.array([name == target for name in names], dtype=bool)
+        chosen = fits & of_target[codes] if names else fits
+        pairs = np.unique(np.stack([documents.span_document[chosen], place[chosen]]), axis=1)
+        windows.append((pairs[0], pairs[1]))
+    return targets, windows
+
+
+def _long_enough(numbers: Numbers, lengths: Ints, n: int) -> tuple[Windows, Ints]:
+    """Drop documents that are too short for a window; return also where each document begins now."""
+    long = lengths >= n
+    kept = numbers if long.all() else numbers[np.repeat(long, lengths)]
+    starts = np.cumsum(np.where(long, lengths, 0)) - np.where(long, lengths, 0)
+    return Windows(kept, starts[long], lengths[long], n), starts
+
+
+def _count_units(windows: Windows, num_items: int) -> Ints:
+    """Return how often each item is at each position of all windows: (n, items)."""
+    n, first, last = windows.n, windows.starts, windows.starts + windows.lengths - 1
+    counts = np.empty((n, num_items), dtype=np.int64)
+    counts[0] = np.bincount(windows.numbers, minlength=num_items)
+    for back in range(n - 1):  # position 0 does without the last n - 1 items of each document
+        counts[0] -= np.bincount(windows.numbers[last - back], minlength=num_items)
+    for k in range(1, n):  # from one position to the next, a document loses an item in front and gains one behind
+        lost = np.bincount(windows.numbers[first + k - 1], minlength=num_items)
+        gained = np.bincount(windows.numbers[last - n + 1 + k], minlength=num_items)
+        counts[k] = counts[k - 1] - lost + gained
+    return counts
+
+
+def _count_at(windows: Windows, places: Ints, num_items: int) -> Ints:
+    """Return how often each item is at each position of some windows: (n, items)."""
+    counted = [np.bincount(windows.numbers[places + k], minlength=num_items) for k in range(windows.n)]
+    return np.stack(counted).astype(np.int64)
+
+
+def _count_longer(
+    windows: Windows, at_target: Sequence[Ints], plan: Plan, num_items: int
+) -> dict[Span, tuple[Numbers, Ints]]:
+    """Count spans of two and more items, from the boundary outwards."""
+    starts = windows.all()
+    chosen = [np.searchsorted(starts, places) for places in at_target]
+    longest = max(end - start for start, end in plan.longer)
+    outwards = range(plan.n - 1, -1, -1) if plan.side == "left" else range(plan.n)
+    number = windows.numbers[starts + outwards[0]].astype(np.int64)  # of each window's span, so far of one item
+    keys = np.arange(num_items, dtype=np.int32)[:, None]  # the items of each number
+    counted = {}
+    for width in range(2, longest + 1):
+        item = windows.numbers[starts + outwards[width - 1]]
+        pairs, number = np.unique(number * num_items + item, return_inverse=True)
+        nearer, further = keys[pairs // num_items], (pairs % num_items).astype(np.int32)[:, None]
+        keys = np.hstack([further, nearer] if plan.side == "left" else [nearer, further])
+        span = (plan.n - width, plan.n) if plan.side == "left" else (0, width)
+        if span in plan.longer:
+            values = [np.bincount(some, minlength=len(keys)) for some in (number, *(number[rows] for rows in chosen))]
+            counted[span] = keys, np.column_stack(values).astype(np.int64)
+    return counted

@@ -1,0 +1,113 @@
+"""From documents to a count table. Engines only count; the mathematics is elsewhere."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from raregram.corpus import Options, Policy, read_documents
+from raregram.counting import Plan
+from raregram.counts import Counts
+from raregram.engines import local
+from raregram.errors import ParameterError
+from raregram.storage import SpanTable
+
+NUMERATOR = "numerator"  # the target's name where two plain samples are compared
+
+
+def count(
+    source: Any = None,
+    *,
+    numerator: Any = None,
+    denominator: Any = None,
+    n: int = 10,
+    side: str = "left",
+    targets: Sequence[str] | None = None,
+    spans: Sequence[str] = ("units",),
+    kind: str = "words",
+    pad: bool = False,
+    min_count: int = 1,
+    labels: Mapping[str, str] | None = None,
+    on_error: str = "stop",
+    threads: int | None = None,
+    memory_limit: int | None = None,
+    progress: Callable[[int], None] = lambda documents: None,
+    **reading: Any,
+) -> Counts:
+    """Count the contexts of documents.
+
+    Args:
+        source: paths, folders or globs of documents in any format; an Arrow table; or an iterable of documents, each
+            a mapping with `items` or `text` and `spans`.
+        numerator: instead of `source`, one of two plain samples: all its contexts are the numerator's,
+        denominator: and all of this one's are the denominator's.
+        n: number of items of a context.
+        side: "left" for contexts before a span's start, "right" for those after its end.
+        targets: the labels to count; None for every label there is.
+        spans: any of "units" (always there), "suffixes:5" (up to five items next to the boundary) and "whole".
+        kind: items are "words" or "letters".
+        pad: give a context also to boundaries with fewer than n items beside them.
+        min_count: drop spans of two and more items that were seen less often.
+        labels: other names for labels, e.g. {"GPE": "LOC"}.
+        on_error: "stop" at a document that cannot be counted, or "skip" it.
+        threads: batches counted at a time; None for one a processor.
+        memory_limit: bytes; beyond it partial tables go to files.
+        progress: told how many more documents were counted.
+        reading: `format`, `split`, `item_column`, `tag_column`, `sentences`; see `raregram.corpus.Options`.
+
+    >>> documents = [{"text": "she lives in Rome", "spans": [(3, 4, "LOC")]}, {"text": "he met Ann in Oslo"}]
+    >>> count(documents, n=2).totals
+    array([7, 1])
+    """
+    plan = Plan(
+        n=n,
+        side=side,
+        kind=kind,
+        targets=None if targets is None else tuple(sorted(set(targets))),
+        spans=tuple([spans] if isinstance(spans, str) else spans),
+        pad=pad,
+        min_count=min_count,
+        labels=labels,
+    )
+    policy = Policy(on_error)
+    options = Options(**reading, policy=policy)
+    sources = (source, numerator, denominator)
+    with count_table(sources, plan, options, threads=threads, memory_limit=memory_limit, progress=progress) as table:
+        counts = Counts.from_table(table)
+    if policy.skipped:
+        warnings.warn(f"{policy.skipped} documents were skipped: {policy.examples[0]}", stacklevel=2)
+    return counts
+
+
+@contextmanager
+def count_table(
+    sources: tuple[Any, Any, Any],
+    plan: Plan,
+    options: Options,
+    *,
+    threads: int | None = None,
+    memory_limit: int | None = None,
+    folder: Path | None = None,
+    progress: Callable[[int], None] = lambda documents: None,
+) -> Iterator[SpanTable]:
+    """Count (source, numerator, denominator) into a table whose rows come as a stream while the context is open."""
+    source, numerator, denominator = sources
+    if (source is None) == (numerator is None) or (numerator is None) != (denominator is None):
+        raise ParameterError("count takes either documents, or both a numerator and a denominator")
+    options = replace(options, cut=(plan.n, plan.kind))
+    if source is not None:
+        samples = [(read_documents(source, options), plan)]
+    else:
+        plain = replace(plan, targets=())
+        samples = [
+            (read_documents(numerator, options), replace(plain, everything=NUMERATOR)),
+            (read_documents(denominator, options), plain),
+        ]
+    with local.count_table(
+        samples, options.policy, threads=threads, memory_limit=memory_limit, folder=folder, progress=progress
+    ) as table:
+        yield table

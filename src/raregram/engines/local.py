@@ -1,0 +1,285 @@
+"""The local engine: batches through the kernel in threads, partial tables added up in memory or by DuckDB.
+
+Items get numbers as they come, and their final numbers, in byte order, when all have been seen. Frequencies of units
+are added up in one dense array. Rows of longer spans are kept until they take a quarter of the memory limit, then
+written to Parquet files; in the end DuckDB groups, adds and sorts them within half of the limit. Sums do not depend
+on the order of their terms, so the result is the same to the last bit whatever the batches, threads and limit.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from raregram.contexts import Numbers
+from raregram.corpus import Documents, Policy
+from raregram.counting import Partial, Plan, count_batch
+from raregram.counts import Ints, counts_columns, counts_header, parse_spans
+from raregram.errors import FileError, InputError
+from raregram.storage import Span, SpanRows, SpanTable
+
+MEMORY_LIMIT = 4 << 30  # bytes
+CHUNK = 1 << 18  # rows of a span at a time
+
+
+@dataclass(frozen=True)
+class HeldRows:
+    """Rows of one span, by provisional item numbers and columns."""
+
+    keys: Numbers  # (rows, width)
+    values: Ints  # (rows, columns)
+    columns: list[int]
+
+
+class Accumulator:
+    """Adds up partial tables, and gives the whole in the end."""
+
+    def __init__(self, plan: Plan, memory_limit: int, folder: Path, threads: int) -> None:
+        self.plan, self.memory_limit, self.folder, self.threads = plan, memory_limit, folder, threads
+        self.number: dict[str, int] = {}  # of each item, as they come
+        self.column: dict[str, int] = {}  # of each target, as they come; column 0 is the total
+        self.totals = np.zeros(1, dtype=np.int64)
+        self.units = np.zeros((1, plan.n, 0), dtype=np.int64)  # (1 + targets, n, items), with room to grow
+        self.used = np.zeros(0, dtype=bool)  # (items,) whether some window holds it; documents may be too short
+        self.held: dict[Span, list[HeldRows]] = {span: [] for span in plan.longer}
+        self.spilled: dict[Span, list[Path]] = {}
+        self.held_bytes = self.documents = self.longest = 0
+
+    def add(self, partial: Partial) -> None:
+        """Add the counts of one batch."""
+        names = partial.items.to_pylist()
+        numbers = np.array([self.number.setdefault(name, len(self.number)) for name in names], dtype=np.int32)
+        columns = [0, *(self.column.setdefault(target, len(self.column) + 1) for target in partial.targets)]
+        self._make_room()
+        self.totals[columns] += partial.totals
+        self.used[numbers[partial.units[0].any(axis=0)]] = True
+        for column, counts in zip(columns, partial.units, strict=True):
+            for k in range(self.plan.n):
+                self.units[column, k, numbers] += counts[k]
+        for span, (keys, values) in partial.longer.items():
+            self.held[span].append(HeldRows(numbers[keys], values, columns))
+            self.held_bytes += keys.nbytes + values.nbytes
+        self.documents += partial.documents
+        self.longest = max(self.longest, partial.longest)
+        if self.held_bytes + self.units.nbytes > self.memory_limit // 4:
+            self._spill()
+
+    def parts(self) -> tuple[pa.Array, Iterator[SpanRows]]:
+        """Return the items in byte order, and the rows of all spans by their numbers in that order."""
+        names = pa.array(list(self.number), pa.string())
+        used = np.flatnonzero(self.used[: len(names)])
+        order = used[np.asarray(pc.array_sort_indices(names.take(pa.array(used))))]
+        final = np.full(len(names), -1, dtype=np.int32)
+        final[order] = np.arange(len(order), dtype=np.int32)
+        return names.take(pa.array(order)), self._rows(order, final)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The targets in order of their names."""
+        return tuple(sorted(self.column))
+
+    @property
+    def target_columns(self) -> list[int]:
+        """The columns of the total and of the targets, in order of their names."""
+        return [0, *(self.column[target] for target in self.targets)]
+
+    def _rows(self, order: Ints, final: Numbers) -> Iterator[SpanRows]:
+        """Yield the rows of every span, sorted."""
+        for k in range(self.plan.n):
+            if (k, k + 1) in self.spilled:
+                yield from self._added_up((k, k + 1), final)
+                continue
+            values = self.units[self.target_columns, k][:, order].T
+            seen = np.flatnonzero(values[:, 0])
+            yield SpanRows((k, k + 1), seen.astype(np.int32)[:, None], values[seen])
+        for span in self.plan.longer:
+            yield from self._added_up(span, final)
+
+    def _make_room(self) -> None:
+        """Let the arrays grow with the number of targets and items."""
+        columns, items = 1 + len(self.column), len(self.number)
+        had_columns, n, had_items = self.units.shape
+        if columns == had_columns and items <= had_items:
+            return
+        room = had_items if items <= had_items else items + items // 2
+        units = np.zeros((columns, n, room), dtype=np.int64)
+        units[:had_columns, :, :had_items] = self.units
+        self.units = units
+        self.used = np.pad(self.used, (0, room - len(self.used)))
+        self.totals = np.pad(self.totals, (0, columns - len(self.totals)))
+
+    def _spill(self) -> None:
+        """Write the rows held to files; those of the units too, if they take much of the room."""
+        if self.units.nbytes > self.memory_limit // 8:
+            columns = list(range(len(self.totals)))
+            for k in range(self.plan.n):
+                seen = np.flatnonzero(self.units[0, k]).astype(np.int32)
+                self._spill_rows((k, k + 1), [HeldRows(seen[:, None], self.units[:, k, seen].T, columns)])
+            self.units[:] = 0
+        for span, held in self.held.items():
+            self._spill_rows(span, held)
+            held.clear()
+        self.held_bytes = 0
+
+    def _spill_rows(self, span: Span, held: list[HeldRows]) -> None:
+        """Write rows of a span to one more file."""
+        files = self.spilled.setdefault(span, [])
+        path = self.folder / f"{span[0]}-{span[1]}-{len(files)}.parquet"
+        schema = _schema(span[1] - span[0], len(self.totals))
+        with pq.ParquetWriter(path, schema, compression="lz4") as writer:
+            for rows in held:
+                writer.write_batch(_record_batch(rows.keys, rows.values, rows.columns, schema))
+        files.append(path)
+
+    def _provisional(self, span: Span) -> Iterator[HeldRows]:
+        """Yield all rows of a span, from files and from memory, as they came."""
+        if span in self.spilled and span not in self.held:
+            columns = list(range(len(self.totals)))
+            k = span[0]
+            seen = np.flatnonzero(self.units[0, k]).astype(np.int32)
+            yield HeldRows(seen[:, None], self.units[:, k, seen].T, columns)
+        yield from self.held.get(span, [])
+        width = span[1] - span[0]
+        for path in self.spilled.get(span, []):
+            with pq.ParquetFile(path) as file:
+                for batch in file.iter_batches(CHUNK):
+                    arrays = [np.asarray(column) for column in batch.columns]
+                    values = np.column_stack(arrays[width:])
+                    yield HeldRows(np.column_stack(arrays[:width]), values, list(range(values.shape[1])))
+
+    def _added_up(self, span: Span, final: Numbers) -> Iterator[SpanRows]:
+        """Let DuckDB group, add up and sort the rows of a span, within half of the memory limit."""
+        width = span[1] - span[0]
+        schema = _schema(width, len(self.totals))
+        batches = (
+            _record_batch(final[rows.keys], rows.values, rows.columns, schema) for rows in self._provisional(span)
+        )
+        keys = ", ".join(f"k{place}" for place in range(width))
+        sums = ", ".join(f"sum(f{column})::BIGINT" for column in self.target_columns)
+        least = self.plan.min_count if width > 1 else 1
+        with duckdb.connect(":memory:", config=self._duckdb_settings()) as connection:
+            connection.register("rows", pa.RecordBatchReader.from_batches(schema, batches))
+            query = f"SELECT {keys}, {sums} FROM rows GROUP BY {keys} HAVING sum(f0) >= {least} ORDER BY {keys}"
+            for batch in connection.sql(query).to_arrow_reader(CHUNK):
+                arrays = [np.asarray(column) for column in batch.columns]
+                yield SpanRows(span, np.column_stack(arrays[:width]), np.column_stack(arrays[width:]))
+
+    def _duckdb_settings(self) -> dict[str, Any]:
+        return {
+            "memory_limit": f"{max(self.memory_limit // 2, 64 << 20)}B",
+            "temp_directory": str(self.folder / "duckdb"),
+            "threads": self.threads,
+            "preserve_insertion_order": False,
+        }
+
+
+def _schema(width: int, columns: int) -> pa.Schema:
+    """The columns of rows that wait to be added up: items k0, k1, ... and frequencies f0, f1, ..."""
+    keys = [(f"k{place}", pa.int32()) for place in range(width)]
+    return pa.schema([*keys, *((f"f{column}", pa.int64()) for column in range(columns))])
+
+
+def _record_batch(keys: Numbers, values: Ints, columns: list[int], schema: pa.Schema) -> pa.RecordBatch:
+    """Lay rows out under a schema; a target that was not known yet has the frequency 0."""
+    arrays: dict[str, Any] = {f"k{place}": keys[:, place] for place in range(keys.shape[1])}
+    arrays.update({f"f{column}": values[:, place] for place, column in enumerate(columns)})
+    zeros = np.zeros(len(keys), dtype=np.int64)
+    return pa.record_batch([pa.array(arrays.get(name, zeros)) for name in schema.names], schema=schema)
+
+
+@contextmanager
+def count_table(
+    samples: Sequence[tuple[Iterable[Documents], Plan]],
+    policy: Policy,
+    *,
+    threads: int | None = None,
+    memory_limit: int | None = None,
+    folder: Path | None = None,
+    progress: Callable[[int], None] = lambda documents: None,
+) -> Iterator[SpanTable]:
+    """Count samples into one table, whose rows come as a stream while the context is open.
+
+    Args:
+        samples: documents and what to count of them: one sample, or two whose plans differ in their targets.
+        policy: what to do with documents that cannot be counted.
+        threads: how many batches are counted at a time; None: one for each processor.
+        memory_limit: bytes, a guide for the tables; None: `MEMORY_LIMIT`.
+        folder: a new folder for files when memory is short; None: one where the system keeps such.
+        progress: told how many documents were counted.
+    """
+    threads = threads or os.cpu_count() or 1
+    with _temporary_folder(folder) as spill:
+        total = Accumulator(samples[0][1], memory_limit or MEMORY_LIMIT, spill, threads)
+        for partial in _count_in_threads(samples, policy, threads):
+            total.add(partial)
+            progress(partial.documents)
+        _check(total)
+        items, parts = total.parts()
+        plan = total.plan
+        header = counts_header(
+            n=plan.n,
+            side=plan.side,
+            kind=plan.kind,
+            pad=plan.pad,
+            min_count=plan.min_count,
+            targets=total.targets,
+            totals=total.totals[total.target_columns].tolist(),
+            spans=parse_spans(plan.spans, plan.n, plan.side),
+        )
+        yield SpanTable("counts", header, counts_columns(total.targets), items, parts)
+
+
+@contextmanager
+def _temporary_folder(folder: Path | None) -> Iterator[Path]:
+    """Make a folder that is removed in the end, at a given place or where the system keeps such."""
+    path = Path(tempfile.mkdtemp(prefix="raregram-")) if folder is None else folder
+    try:
+        path.mkdir(exist_ok=True)
+        yield path
+    except OSError as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"cannot work in {path}: {error.strerror or error}") from error
+    except duckdb.Error as error:
+        raise FileError(f"cannot add up the counts: {str(error).splitlines()[0]}") from error
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _count_in_threads(
+    samples: Sequence[tuple[Iterable[Documents], Plan]], policy: Policy, threads: int
+) -> Iterator[Partial]:
+    """Yield the partial tables of all batches; never more than a few batches are in memory."""
+    waiting: deque[Future[Partial]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for documents, plan in samples:
+            for batch in documents:
+                waiting.append(pool.submit(count_batch, batch, plan, policy))
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _check(total: Accumulator) -> None:
+    """Raise where there was nothing to count."""
+    if not total.documents:
+        raise InputError("there is no document in the input")
+    if not total.totals[0]:
+        raise InputError(
+            f"no document is long enough: the longest has {total.longest} {total.plan.kind}, and n is {total.plan.n}"
+        )

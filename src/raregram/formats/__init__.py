@@ -1,0 +1,97 @@
+"""The formats of documents, and how one is recognised.
+
+==================  =====================================================================================
+`parquet`           columns `items` or `text`, and `id` and `spans` where they are
+`jsonl`             the same, one JSON object a line
+`conll`             one item a line with its tag in a column, BIO or IOB1; a blank line ends a sentence
+`stanford-tsv`      one item a line, a tab, its tag (LOCATION, O); a blank line ends a document
+`stanford-slash`    running text, each item with its tag: in/O Paris/LOCATION
+`stanford-xml`      running text, entities as elements: in <LOCATION>Paris</LOCATION>
+`spacy`             a DocBin file
+`reuters-json`      Reuters-21578, the npm package's JSON arrays
+`reuters-sgml`      Reuters-21578, the original distribution
+`text`              plain text
+==================  =====================================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from raregram.corpus import STANDARD_INPUT, Reader, naming, open_bytes
+from raregram.errors import FileError
+from raregram.formats.columns import read_conll, read_stanford_tsv
+from raregram.formats.docbin import read_docbin
+from raregram.formats.reuters import read_reuters_json, read_reuters_sgml
+from raregram.formats.running import read_stanford_slash, read_stanford_xml, read_text
+from raregram.formats.tables import read_jsonl, read_parquet
+
+FORMATS: dict[str, Reader] = {
+    "parquet": read_parquet,
+    "jsonl": read_jsonl,
+    "conll": read_conll,
+    "stanford-tsv": read_stanford_tsv,
+    "stanford-slash": read_stanford_slash,
+    "stanford-xml": read_stanford_xml,
+    "spacy": read_docbin,
+    "reuters-json": read_reuters_json,
+    "reuters-sgml": read_reuters_sgml,
+    "text": read_text,
+}
+
+CONTEXTS = "contexts"  # not documents but contexts, labelled or with frequencies: `raregram.reading` reads them
+BY_SUFFIX = {".csv": CONTEXTS, ".spacy": "spacy", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+SAMPLE = 1 << 16  # bytes looked at to recognise a format
+TAG = r"(?:O|[BIESLU]-\S+)"
+ENTITY_ELEMENT = re.compile(r"<([A-Z][A-Z_]+)>[^<>]+</\1>")
+
+BEGINNINGS = {r"\{": "jsonl", r"\[\s*\{": "reuters-json", r"(?i)<!doctype lewis|<reuters": "reuters-sgml"}
+
+
+def recognise(path: str) -> str:
+    """Return the name of a file's format, by the end of its name or else by its first lines."""
+    if path == STANDARD_INPUT:
+        raise FileError("the format of standard input must be named: --format " + "|".join(FORMATS))
+    name = path.removesuffix(".gz").removesuffix(".zst")
+    if (suffix := Path(name).suffix.lower()) in BY_SUFFIX:
+        return BY_SUFFIX[suffix]
+    with open_bytes(path) as stream:
+        start = stream.read(SAMPLE)
+    if start.startswith(b"PAR1"):
+        return _recognise_parquet(path)
+    return recognise_text(start.decode(errors="replace"))
+
+
+def _recognise_parquet(path: str) -> str:
+    """Tell tables of documents from tables of N-grams and count files."""
+    with naming(path), pq.ParquetFile(path) as file:
+        columns = file.schema_arrow.names
+        return "parquet" if {"items", "text"} & set(columns) and "start" not in columns else CONTEXTS
+
+
+def recognise_text(sample: str) -> str:
+    """Return the name of the format of which this is the beginning.
+
+    >>> recognise_text("in/O Paris/LOCATION ./O"), recognise_text("EU NNP B-ORG"), recognise_text("All is well.")
+    ('stanford-slash', 'conll', 'text')
+    """
+    start = sample.lstrip("\ufeff \t\r\n")
+    for beginning, name in BEGINNINGS.items():
+        if re.match(beginning, start):
+            return name
+    lines = [line for line in sample.splitlines()[:-1] or [sample] if line.strip()][:200]
+    columns = [line.split() for line in lines if not line.startswith(("#", "-DOCSTART-"))]
+    if columns and all(len(row) >= 2 and re.fullmatch(TAG, row[-1]) for row in columns):
+        tagged = any(row[-1] != "O" for row in columns)
+        return "conll" if tagged or any(len(row) > 2 for row in columns) else "stanford-tsv"
+    if lines and all(re.fullmatch(r"\S+\t(?:O|[A-Z_]+)", line) for line in lines):
+        return "stanford-tsv"
+    if lines and all(re.fullmatch(r"\S*\t\S+( \S+)+\s*", line) for line in lines):
+        return CONTEXTS
+    words = sample.split()[:-1] or sample.split()
+    if words and sum(bool(re.fullmatch(r"\S+/(?:O|[A-Z_]+)", word)) for word in words) > 0.9 * len(words):
+        return "stanford-slash"
+    return "stanford-xml" if ENTITY_ELEMENT.search(sample) else "text"

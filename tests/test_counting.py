@@ -1,0 +1,265 @@
+"""Documents -> count table, against a dictionary counter, for every option and however the work is cut up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import raregram as rg
+from raregram import corpus
+from raregram.counts import parse_spans
+from raregram.engines import local
+from raregram.errors import InputError, ParameterError
+
+ITEMS = st.sampled_from(["a", "b", "c", "é", "\U0001f600", "zz"])
+LABELS = st.sampled_from(["LOC", "PER", "GPE"])
+
+
+@st.composite
+def documents(draw):
+    items = draw(st.lists(ITEMS, max_size=12))
+    bounds = st.integers(0, len(items))
+    spans = draw(st.lists(st.tuples(bounds, bounds, LABELS), max_size=5)) if items else []
+    return {"items": items, "spans": [(min(a, b), max(a, b), label) for a, b, label in spans if a != b]}
+
+
+CORPORA = st.lists(documents(), min_size=1, max_size=8)
+PLANS = st.fixed_dictionaries(
+    {"n": st.integers(1, 4)},
+    optional={
+        "side": st.sampled_from(["left", "right"]),
+        "targets": st.sampled_from([["LOC"], ["PER", "LOC"], ["LOC", "ORG"]]),
+        "spans": st.sampled_from([["units"], ["suffixes:2"], ["suffixes:3", "whole"], ["whole"]]),
+        "pad": st.booleans(),
+        "min_count": st.integers(1, 3),
+        "labels": st.just({"GPE": "LOC"}),
+    },
+)
+
+
+def naive(corpus_, n, *, side="left", targets=None, spans=("units",), pad=False, min_count=1, labels=None):
+    """Count context by context with dictionaries: {(start, end, items): {column: frequency}} and the totals."""
+    table, totals = {}, {}
+    wanted = parse_spans(spans, n, side)
+    if targets is None:
+        found = {label for document in corpus_ for _, _, label in document["spans"]}
+        targets = {(labels or {}).get(label, label) for label in found}
+    for document in corpus_:
+        items = list(document["items"])
+        for boundary in range(len(items) + 1):
+            context = items[max(boundary - n, 0) : boundary] if side == "left" else items[boundary : boundary + n]
+            missing = [""] * (n - len(context))
+            if missing and not pad:
+                continue
+            context = missing + context if side == "left" else context + missing
+            here = {
+                (labels or {}).get(label, label)
+                for start, end, label in document["spans"]
+                if (start if side == "left" else end) == boundary
+            }
+            columns = ["total", *(here & set(targets))]
+            for column in columns:
+                totals[column] = totals.get(column, 0) + 1
+            for start, end in wanted:
+                row = table.setdefault((start, end, tuple(context[start:end])), {})
+                for column in columns:
+                    row[column] = row.get(column, 0) + 1
+    kept = {key: row for key, row in table.items() if key[1] - key[0] == 1 or row["total"] >= min_count}
+    order = ["total", *sorted(targets)]
+    return (
+        {key: [row.get(column, 0) for column in order] for key, row in kept.items()},
+        [totals.get(column, 0) for column in order],
+    )
+
+
+def as_dictionary(counts):
+    items = counts.items.to_pylist()
+    return {
+        (*span, tuple(items[number] for number in key)): values
+        for span, part in counts.rows.items()
+        for key, values in zip(part.keys.tolist(), part.values.tolist(), strict=True)
+    }
+
+
+@settings(max_examples=200)
+@given(CORPORA, PLANS)
+def test_counting_agrees_with_a_dictionary(corpus_, plan):
+    table, totals = naive(corpus_, **plan)
+    assume(totals[0])
+    counts = rg.count(corpus_, **plan)
+    assert as_dictionary(counts) == table
+    assert counts.totals.tolist() == totals
+    assert counts.items.to_pylist() == sorted({item for _, _, key in table for item in key}, key=str.encode)
+
+
+@settings(max_examples=40)
+@given(CORPORA, PLANS, st.integers(1, 3), st.sampled_from([1, 1000, 1 << 30]), st.randoms())
+def test_the_result_does_not_depend_on_how_the_work_is_cut_up(corpus_, plan, threads, memory_limit, shuffler):
+    assume(naive(corpus_, **plan)[1][0])
+    expected = rg.count(corpus_, **plan)
+    shuffled = list(corpus_)
+    shuffler.shuffle(shuffled)
+    before = corpus.BATCH_ITEMS, corpus.BATCH_BYTES
+    corpus.BATCH_ITEMS, corpus.BATCH_BYTES = 2, 4  # a batch for about every document
+    try:
+        counts = rg.count(shuffled, threads=threads, memory_limit=memory_limit, **plan)
+    finally:
+        corpus.BATCH_ITEMS, corpus.BATCH_BYTES = before
+    assert counts == expected
+    assert counts.digest() == expected.digest()
+
+
+def test_a_tiny_limit_forces_rows_and_units_into_files(monkeypatch, tmp_path):
+    spilled = []
+    original = local.Accumulator._spill_rows
+
+    def watch(self, span, held):
+        spilled.append(span)
+        original(self, span, held)
+
+    monkeypatch.setattr(local.Accumulator, "_spill_rows", watch)
+    monkeypatch.setattr(corpus, "BATCH_ITEMS", 50)
+    texts = [f"w{i % 7} w{i % 5} w{i % 3} w{i % 11} w{i % 2}" for i in range(300)]
+    options = {"n": 3, "spans": ["units", "suffixes:3"], "targets": ["X"]}
+    corpus_ = [{"items": text.split(), "spans": [(3, 4, "X")]} for text in texts]
+    counts = rg.count(corpus_, memory_limit=1, **options)
+    assert {(0, 1), (1, 3), (0, 3)} <= set(spilled)
+    monkeypatch.undo()
+    assert counts == rg.count(corpus_, **options)
+
+
+def test_letters_count_every_code_point():
+    counts = rg.count([{"text": "añb"}, {"text": "ña"}], kind="letters", n=2)
+    assert as_dictionary(counts) == {
+        (0, 1, ("a",)): [1], (0, 1, ("ñ",)): [2], (1, 2, ("ñ",)): [1], (1, 2, ("b",)): [1], (1, 2, ("a",)): [1],
+    }  # fmt: skip
+
+
+def test_overlapping_spans_both_count_and_equal_boundaries_count_once():
+    document = {"items": list("abcd"), "spans": [(1, 3, "X"), (2, 4, "X"), (2, 3, "X"), (2, 3, "Y")]}
+    assert rg.count([document], n=1).totals.tolist() == [4, 2, 1]
+    assert rg.count([document], n=1, side="right").totals.tolist() == [4, 1, 1]
+
+
+def test_two_plain_samples(tmp_path):
+    (tmp_path / "a.txt").write_text("x y x y x")
+    (tmp_path / "b.txt").write_text("x x y")
+    counts = rg.count(numerator=tmp_path / "a.txt", denominator=tmp_path / "b.txt", n=2, spans=["whole"])
+    assert counts.targets == ("numerator",)
+    assert counts.sizes("numerator") == (4, 2)
+    model = rg.fit(counts, estimator="mle")
+    np.testing.assert_allclose(np.exp(model.log_ratio(["x y", "y x"])), [(2 / 4) / (1 / 2), np.inf])
+    letters = rg.count(numerator=tmp_path / "a.txt", denominator=tmp_path / "b.txt", n=3, kind="letters")
+    assert letters.sizes("numerator") == (7, 3)
+
+
+def test_padded_models_take_shorter_ngrams():
+    counts = rg.count([{"text": "x y z", "spans": [(0, 1, "T"), (2, 3, "T")]}], n=2, pad=True)
+    assert counts.totals.tolist() == [4, 2]
+    model = rg.fit(counts, "T", "product", lam=0)
+    np.testing.assert_array_equal(model.log_ratio(["x", ""]), model.log_ratio([["", "x"], ["", ""]]))
+    assert [term.items for term in model.explain("x").terms] == [("",), ("x",)]
+    unpadded = rg.fit(rg.count([{"text": "x y z", "spans": [(2, 3, "T")]}], n=2), "T", "product")
+    with pytest.raises(InputError, match="has 1 words, expected 2"):
+        unpadded.log_ratio(["x"])
+
+
+@pytest.mark.parametrize("kind", ["words", "letters"])
+@pytest.mark.parametrize("pad", [False, True])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_one_long_text_comes_in_pieces(tmp_path, monkeypatch, kind, pad, side):
+    """A document larger than a read is counted as if it were read at once."""
+    text = " ".join(f"w{i * i % 17}ß" for i in range(400)) + "\n"
+    (tmp_path / "long.txt").write_text(text)
+    options = {"n": 5, "kind": kind, "pad": pad, "side": side, "spans": ["units", "suffixes:3"], "targets": []}
+    whole = rg.count([{"text": text}], **options)
+    from raregram.formats import running
+
+    for size in (1, 7, 64, 1000):
+        monkeypatch.setattr(running, "BATCH_BYTES", size)
+        assert rg.count(tmp_path / "long.txt", **options) == whole
+
+
+def test_merging_two_halves_is_counting_the_whole():
+    corpus_ = [{"text": f"a b w{i} in", "spans": [(3, 4, "X")]} for i in range(20)]
+    options = {"n": 3, "targets": ["X"], "spans": ["suffixes:2"]}
+    halves = [rg.count(half, **options) for half in (corpus_[:7], corpus_[7:])]
+    whole = rg.count(corpus_, **options)
+    assert halves[0] + halves[1] == whole
+    assert whole - halves[0] == halves[1]
+    rare = rg.count(corpus_, min_count=2, **options)
+    assert whole.drop_rare(2) == rare
+    with pytest.raises(ParameterError, match="rare spans were dropped"):
+        rare + whole
+
+
+def test_arrow_tables_and_lists_of_items_are_documents():
+    rows = [{"items": ["a", "b"], "spans": [{"start": 1, "end": 2, "label": "X"}]}, {"items": ["c"], "spans": []}]
+    expected = rg.count(rows, n=1)
+    table = pa.Table.from_pylist(rows)
+    assert rg.count(table, n=1) == expected
+    assert rg.count(table.to_reader(), n=1) == expected
+    assert rg.count(table.to_batches()[0], n=1) == expected
+    assert rg.count(iter(rows), n=1) == expected
+    assert rg.count([["a", "b"], ["c"]], n=1, targets=["X"]).totals.tolist() == [3, 0]
+
+
+@pytest.mark.parametrize(
+    ("corpus_", "message"),
+    [
+        ([{"items": ["a", "b"], "spans": [(1, 3, "X")]}], "document 1: the span X from 1 to 3 does not fit.* of 2"),
+        ([{"items": ["a"]}, {"items": ["a"], "spans": [(-1, 1, "X")]}], "document 2: the span X from -1 to 1"),
+        ([{"items": ["a"], "spans": [(1, 1, "X")]}], "document 1: the span X from 1 to 1"),
+        ([{"items": ["a"], "spans": [(0, "1", "X")]}], "document 1: a span needs whole numbers"),
+        ([{"items": ["a"], "spans": [{"start": 0}]}], "document 1: a span needs start, end and label"),
+        ([{"items": "a b"}], "document 1: a document needs items"),
+        ([{"items": ["a", 1]}], "document 1: a document needs items"),
+        ([{"id": 7}], "document 1: a document needs items"),
+        ([7], "document 1: a document is an object"),
+        ([], "there is no document"),
+        ([{"text": "a b"}, {"text": "a b c"}], "no document is long enough: the longest has 3 words, and n is 10"),
+    ],
+)
+def test_bad_documents_are_named(corpus_, message):
+    with pytest.raises(InputError, match=message):
+        rg.count(corpus_)
+
+
+def test_bad_documents_can_be_skipped():
+    good = [{"text": "a b c", "spans": [(2, 3, "X")]}, {"text": "a b"}]
+    bad = [{"text": "a b", "spans": [(2, 3, "X")]}, {"nothing": 1}]
+    with pytest.warns(UserWarning, match="2 documents were skipped: "):
+        counts = rg.count([bad[0], good[0], bad[1], good[1]], n=2, on_error="skip")
+    assert counts == rg.count(good, n=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n": 0}, "n parameter of a count must be a whole number >= 1"),
+        ({"side": "up"}, "side parameter of a count must be one of"),
+        ({"spans": ["suffix"]}, "spans parameter of a count"),
+        ({"min_count": 0}, "min_count parameter of a count"),
+        ({"on_error": "ignore"}, "on_error parameter of a count must be one of 'stop', 'skip'"),
+        ({"split": "pages"}, "split parameter of a count must be one of"),
+        ({"format": "word"}, "format parameter of a count must be one of 'parquet', 'jsonl'"),
+        ({"numerator": "a.txt"}, "either documents, or both a numerator and a denominator"),
+    ],
+)
+def test_wrong_calls_are_named(options, message):
+    with pytest.raises(ParameterError, match=message):
+        rg.count([{"text": "a b"}], **options)
+
+
+def test_nothing_is_left_behind(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    rg.count([{"text": "a b c"}], n=2, spans=["whole"], memory_limit=1)
+    assert list(Path(tmp_path).iterdir()) == []
