@@ -96,9 +96,8 @@ def against_scikit_learn() -> None:
     documents = CONTEXTS // (LENGTH - N + 1)
     texts = zipf_documents(documents, LENGTH, WORDS, seed=3)
     table = pa.table({"text": texts, "spans": spans(documents)})
-    at = {
-        (row, span["start"]) for row, of_row in enumerate(spans(documents)) for span in of_row if span["label"] == "A"
-    }
+    marked = enumerate(spans(documents))
+    at = {(row, span["start"]) for row, of_row in marked for span in of_row if span["label"] == "A"}
     rows, y = [], []
     for row, text in enumerate(texts):
         items = text.split()

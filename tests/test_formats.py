@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import raregram as rg
-from raregram.corpus import Options, expand, read_documents, spans_from_offsets
+from raregram.corpus import Options, expand, spans_from_offsets
 from raregram.errors import FileError, InputError
-from raregram.formats import recognise
+from raregram.formats import read_documents, recognise
 from raregram.formats.columns import decode_tags
 from raregram.formats.running import parse_xml
 

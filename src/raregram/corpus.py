@@ -101,30 +101,7 @@ class Options:
     seen: set[bytes] = field(default_factory=set)  # digests of texts that are to be taken once
 
     def __post_init__(self) -> None:
-        from raregram.formats import FORMATS
-
         check_choice("split", "a count", self.split, SPLITS)
-        if self.format is not None:
-            check_choice("format", "a count", self.format, FORMATS)
-
-
-def read_documents(sources: Any, options: Options | None = None) -> Iterator[Documents]:
-    """Yield the documents of files, folders, globs, Arrow tables or an iterable of documents, in batches."""
-    from raregram.formats import FORMATS, recognise
-    from raregram.formats.tables import read_table
-
-    options = options or Options()
-    if isinstance(sources, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
-        yield from read_table(sources, "the table")
-        return
-    if not _are_paths(sources):
-        yield from batches(_from_python(sources, options.policy))
-        return
-    for path in expand(sources):
-        name = options.format or recognise(path)
-        if name not in FORMATS:
-            raise InputError(f"{path} holds contexts, not documents")
-        yield from FORMATS[name](path, options)
 
 
 def expand(sources: Any) -> list[str]:
@@ -279,24 +256,6 @@ def _parse_span(span: Any, place: str) -> tuple[int, int, str]:
     if not whole or not isinstance(label, str):
         raise InputError(f"{place}: a span needs whole numbers start and end and a label, got {span!r}")
     return start, end, label
-
-
-def _are_paths(sources: Any) -> bool:
-    """Whether sources are paths, not documents: a path, or a list of nothing else."""
-    if isinstance(sources, str | os.PathLike):
-        return True
-    return isinstance(sources, list | tuple) and all(isinstance(source, str | os.PathLike) for source in sources)
-
-
-def _from_python(documents: Iterable[Any], policy: Policy) -> Iterator[Row]:
-    """Read documents that are Python objects: mappings, or lists of items."""
-    for number, document in enumerate(documents, 1):
-        place = f"document {number}"
-        try:
-            as_mapping = {"items": list(document)} if isinstance(document, list | tuple) else document
-            yield parse_document(as_mapping, place)
-        except InputError as error:
-            policy.bad(error)
 
 
 Reader: TypeAlias = Callable[[str, Options], Iterator[Documents]]

@@ -192,8 +192,8 @@ def _target_windows(
     for target in targets:
         of_target = np.array([name == target for name in names], dtype=bool)
         chosen = fits & of_target[codes] if names else fits
-        pairs = np.unique(np.stack([documents.span_document[chosen], place[chosen]]), axis=1)
-        windows.append((pairs[0], pairs[1]))
+        pairs = np.unique(documents.span_document[chosen] << 32 | place[chosen])  # equal boundaries count once
+        windows.append((pairs >> 32, pairs & 0xFFFFFFFF))
     return targets, windows
 
 

@@ -9,11 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from raregram.corpus import Options, Policy, read_documents
+from raregram.corpus import Options, Policy
 from raregram.counting import Plan
 from raregram.counts import Counts
 from raregram.engines import local
 from raregram.errors import ParameterError
+from raregram.formats import read_documents
 from raregram.storage import SpanTable
 
 NUMERATOR = "numerator"  # the target's name where two plain samples are compared

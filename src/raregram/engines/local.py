@@ -68,8 +68,8 @@ class Accumulator:
         self.totals[columns] += partial.totals
         self.used[numbers[partial.units[0].any(axis=0)]] = True
         for column, counts in zip(columns, partial.units, strict=True):
-            for k in range(self.plan.n):
-                self.units[column, k, numbers] += counts[k]
+            position, item = np.nonzero(counts)  # most items of a batch are rare, and most cells empty
+            self.units[column, position, numbers[item]] += counts[position, item]
         for span, (keys, values) in partial.longer.items():
             self.held[span].append(HeldRows(numbers[keys], values, columns))
             self.held_bytes += keys.nbytes + values.nbytes

