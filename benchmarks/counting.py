@@ -87,7 +87,7 @@ def counting(folder: Path) -> None:
 
 
 def against_scikit_learn() -> None:
-    """Fit from contexts: one-hot columns, the best by chi-square, BernoulliNB, beside count and fit from documents."""
+    """Fit one-hot columns, the best by chi-square, with BernoulliNB; beside it count and fit from documents."""
     from sklearn.feature_selection import SelectKBest, chi2
     from sklearn.naive_bayes import BernoulliNB
     from sklearn.pipeline import make_pipeline

@@ -11,7 +11,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import raregram as rg
-from raregram import corpus
 from raregram.counts import parse_spans
 from raregram.engines import local
 from raregram.errors import InputError, ParameterError
@@ -104,12 +103,7 @@ def test_the_result_does_not_depend_on_how_the_work_is_cut_up(corpus_, plan, thr
     expected = rg.count(corpus_, **plan)
     shuffled = list(corpus_)
     shuffler.shuffle(shuffled)
-    before = corpus.BATCH_ITEMS, corpus.BATCH_BYTES
-    corpus.BATCH_ITEMS, corpus.BATCH_BYTES = 2, 4  # a batch for about every document
-    try:
-        counts = rg.count(shuffled, threads=threads, memory_limit=memory_limit, **plan)
-    finally:
-        corpus.BATCH_ITEMS, corpus.BATCH_BYTES = before
+    counts = rg.count(shuffled, threads=threads, memory_limit=memory_limit, batch_bytes=16, **plan)
     assert counts == expected
     assert counts.digest() == expected.digest()
 
@@ -123,11 +117,10 @@ def test_a_tiny_limit_forces_rows_and_units_into_files(monkeypatch, tmp_path):
         original(self, span, held)
 
     monkeypatch.setattr(local.Accumulator, "_spill_rows", watch)
-    monkeypatch.setattr(corpus, "BATCH_ITEMS", 50)
     texts = [f"w{i % 7} w{i % 5} w{i % 3} w{i % 11} w{i % 2}" for i in range(300)]
     options = {"n": 3, "spans": ["units", "suffixes:3"], "targets": ["X"]}
     corpus_ = [{"items": text.split(), "spans": [(3, 4, "X")]} for text in texts]
-    counts = rg.count(corpus_, memory_limit=1, **options)
+    counts = rg.count(corpus_, memory_limit=1, batch_bytes=400, **options)
     assert {(0, 1), (1, 3), (0, 3)} <= set(spilled)
     monkeypatch.undo()
     assert counts == rg.count(corpus_, **options)
@@ -172,17 +165,14 @@ def test_padded_models_take_shorter_ngrams():
 @pytest.mark.parametrize("kind", ["words", "letters"])
 @pytest.mark.parametrize("pad", [False, True])
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_one_long_text_comes_in_pieces(tmp_path, monkeypatch, kind, pad, side):
+def test_one_long_text_comes_in_pieces(tmp_path, kind, pad, side):
     """A document larger than a read is counted as if it were read at once."""
     text = " ".join(f"w{i * i % 17}ß" for i in range(400)) + "\n"
     (tmp_path / "long.txt").write_text(text)
     options = {"n": 5, "kind": kind, "pad": pad, "side": side, "spans": ["units", "suffixes:3"], "targets": []}
     whole = rg.count([{"text": text}], **options)
-    from raregram.formats import running
-
     for size in (1, 7, 64, 1000):
-        monkeypatch.setattr(running, "BATCH_BYTES", size)
-        assert rg.count(tmp_path / "long.txt", **options) == whole
+        assert rg.count(tmp_path / "long.txt", batch_bytes=size, **options) == whole
 
 
 def test_merging_two_halves_is_counting_the_whole():

@@ -28,8 +28,8 @@ Row: TypeAlias = tuple[str | None, Any, list[tuple[int, int, str]], str]  # id, 
 
 STANDARD_INPUT = "-"
 LONGEST_LINE = 1 << 26  # bytes; beyond it a file is not lines of text
-BATCH_ITEMS = 1 << 20  # about so many items make a batch, or
-BATCH_BYTES = 1 << 23  # so many bytes of text
+BATCH_BYTES = 1 << 23  # about so many bytes of text make a batch
+ITEM_BYTES = 8  # what an item of a list counts as
 ON_ERROR = ("stop", "skip")
 SPLITS = ("file", "lines", "paragraphs")
 
@@ -97,6 +97,7 @@ class Options:
     item_column: int = 0  # of CoNLL columns
     tag_column: int = -1
     sentences: bool = False  # a blank line ends a document, whatever the file has
+    batch_bytes: int = BATCH_BYTES
     policy: Policy = field(default_factory=Policy)
     seen: set[bytes] = field(default_factory=set)  # digests of texts that are to be taken once
 
@@ -169,19 +170,17 @@ def text_lines(stream: BinaryIO, path: str, policy: Policy) -> Iterator[tuple[in
             policy.bad(InputError(f"{path}, line {number} is not valid UTF-8"))
 
 
-def batches(rows: Iterable[Row]) -> Iterator[Documents]:
-    """Gather documents into batches of a useful size."""
+def batches(rows: Iterable[Row], batch_bytes: int = BATCH_BYTES) -> Iterator[Documents]:
+    """Gather documents into batches of about the same size, each of texts or of lists of items."""
     waiting: list[Row] = []
     size = 0
     for row in rows:
-        if waiting and isinstance(row[1], str) != isinstance(waiting[-1][1], str):
+        is_text = isinstance(row[1], str)
+        if waiting and (size >= batch_bytes or is_text != isinstance(waiting[-1][1], str)):
             yield make_batch(waiting)
             waiting, size = [], 0
         waiting.append(row)
-        size += len(row[1]) * (BATCH_ITEMS if isinstance(row[1], str) else BATCH_BYTES)
-        if size >= BATCH_ITEMS * BATCH_BYTES:
-            yield make_batch(waiting)
-            waiting, size = [], 0
+        size += len(row[1]) if is_text else ITEM_BYTES * len(row[1])
     if waiting:
         yield make_batch(waiting)
 

@@ -84,7 +84,8 @@ class Hasher:
 def write(path: PathLike, table: SpanTable) -> None:
     """Write a table, row group by row group, under its final name only when it is whole."""
     hasher = Hasher(table.items)
-    options = {"compression": "zstd", "compression_level": 9}
+    # Models are small, written once and sent around; count tables may be large, and are written again and again.
+    options = {"compression": "zstd", "compression_level": 9 if table.kind == "model" else 1}
     with atomic_path(path) as draft, pq.ParquetWriter(draft, _schema(table.columns), **options) as writer:
         for group in _row_groups(table.parts):
             for part in group:

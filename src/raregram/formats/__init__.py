@@ -73,10 +73,10 @@ def read_documents(sources: Any, options: Options | None = None) -> Iterator[Doc
     if options.format is not None:
         check_choice("format", "a count", options.format, FORMATS)
     if isinstance(sources, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
-        yield from read_table(sources, "the table")
+        yield from read_table(sources, options)
         return
     if not _are_paths(sources):
-        yield from batches(_from_python(sources, options.policy))
+        yield from batches(_from_python(sources, options.policy), options.batch_bytes)
         return
     for path in expand(sources):
         name = options.format or recognise(path)

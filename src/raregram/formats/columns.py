@@ -15,13 +15,17 @@ def read_conll(path: str, options: Options) -> Iterator[Documents]:
     """Yield the documents of a file of columns: up to a mark, or to a blank line if the file has no marks."""
     sentences = options.sentences or not _has_marks(path)
     with open_bytes(path) as stream:
-        yield from batches(_rows(text_lines(stream, path, options.policy), path, options, sentences, None))
+        yield from batches(
+            _rows(text_lines(stream, path, options.policy), path, options, sentences, None), options.batch_bytes
+        )
 
 
 def read_stanford_tsv(path: str, options: Options) -> Iterator[Documents]:
     """Yield the documents of Stanford NER's output with one item and its tag a line."""
     with open_bytes(path) as stream:
-        yield from batches(_rows(text_lines(stream, path, options.policy), path, options, True, "\t"))
+        yield from batches(
+            _rows(text_lines(stream, path, options.policy), path, options, True, "\t"), options.batch_bytes
+        )
 
 
 def decode_tags(tags: Iterable[str]) -> list[tuple[int, int, str]]:

@@ -11,7 +11,7 @@ from raregram.nlp import import_spacy
 
 def read_docbin(path: str, options: Options) -> Iterator[Documents]:
     """Yield the documents of a DocBin file; items are the strings between white space, as everywhere."""
-    return batches(_rows(path))
+    return batches(_rows(path), options.batch_bytes)
 
 
 def _rows(path: str) -> Iterator[Row]:

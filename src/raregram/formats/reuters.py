@@ -31,13 +31,14 @@ def read_reuters_json(path: str, options: Options) -> Iterator[Documents]:
             found = [(str(article["id"]), article.get("body") or "") for article in articles]
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise InputError(f"{path} is not a JSON array of Reuters articles") from None
-    return batches(_documents(found, path, options))
+    return batches(_documents(found, path, options), options.batch_bytes)
 
 
 def read_reuters_sgml(path: str, options: Options) -> Iterator[Documents]:
     """Yield the articles of one of the original files."""
     with open_bytes(path) as stream:
-        yield from batches(_documents(_sgml_articles(stream, path), path, options))
+        articles = _sgml_articles(stream, path)
+        yield from batches(_documents(articles, path, options), options.batch_bytes)
 
 
 def clean_body(body: str) -> str:

@@ -11,7 +11,6 @@ from typing import BinaryIO, TypeAlias
 import numpy as np
 
 from raregram.corpus import (
-    BATCH_BYTES,
     LONGEST_LINE,
     Documents,
     Options,
@@ -34,18 +33,18 @@ ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'"
 def read_text(path: str, options: Options) -> Iterator[Documents]:
     """Yield the documents of plain text: the file, its lines or its paragraphs."""
     if options.split == "file" and options.cut is not None:
-        return _read_in_pieces(path, *options.cut)
-    return batches(_parsed(path, options, lambda text: (text, [])))
+        return _read_in_pieces(path, *options.cut, options.batch_bytes)
+    return batches(_parsed(path, options, lambda text: (text, [])), options.batch_bytes)
 
 
 def read_stanford_slash(path: str, options: Options) -> Iterator[Documents]:
     """Yield the documents of text in which each item carries its tag after a slash."""
-    return batches(_parsed(path, options, parse_slash))
+    return batches(_parsed(path, options, parse_slash), options.batch_bytes)
 
 
 def read_stanford_xml(path: str, options: Options) -> Iterator[Documents]:
     """Yield the documents of text in which entities are elements."""
-    return batches(_parsed(path, options, parse_xml))
+    return batches(_parsed(path, options, parse_xml), options.batch_bytes)
 
 
 def parse_slash(text: str) -> tuple[list[str], Spans]:
@@ -119,11 +118,11 @@ def _texts(path: str, options: Options) -> Iterator[tuple[str | None, str, str]]
             yield None, "\n".join(paragraph), f"{path}, line {first}"
 
 
-def _read_in_pieces(path: str, n: int, kind: str) -> Iterator[Documents]:
+def _read_in_pieces(path: str, n: int, kind: str, size: int) -> Iterator[Documents]:
     """Yield one text as pieces that overlap by n - 1 items, so that each of its N-grams is in exactly one."""
     with open_bytes(path) as stream:
         overlap, begins = "", True
-        for piece, ends in _cut(_decoded(stream, path), n, kind):
+        for piece, ends in _cut(_decoded(stream, path, size), n, kind):
             batch = make_batch([(path, overlap + piece, [], path)])
             yield replace(batch, begins=np.array([begins]), ends=np.array([ends]))
             overlap, begins = _last_items(overlap + piece, n - 1, kind), False
@@ -158,11 +157,11 @@ def _last_items(text: str, size: int, kind: str) -> str:
     return "".join(word + " " for word in words)
 
 
-def _decoded(stream: BinaryIO, path: str) -> Iterator[str]:
+def _decoded(stream: BinaryIO, path: str, size: int) -> Iterator[str]:
     """Decode a stream piece by piece; bytes that are not UTF-8 are named by their line."""
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
     line = 1
-    while data := stream.read(BATCH_BYTES):
+    while data := stream.read(size):
         try:
             yield decoder.decode(data)
         except UnicodeDecodeError as error:

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from raregram.corpus import (
-    BATCH_ITEMS,
     Documents,
     Options,
     Row,
@@ -24,26 +23,26 @@ from raregram.corpus import (
 )
 from raregram.errors import InputError
 
-ROWS = 4096  # documents of a table at a time
+ROWS = 1024  # documents of a table at a time
 
 
 def read_parquet(path: str, options: Options) -> Iterator[Documents]:
     """Yield the documents of a Parquet file."""
     with naming(path), pq.ParquetFile(path) as file:
-        yield from _from_batches(file.iter_batches(batch_size=ROWS), path)
+        yield from _from_batches(file.iter_batches(batch_size=ROWS), path, options)
 
 
-def read_table(table: pa.Table | pa.RecordBatch | pa.RecordBatchReader, source: str) -> Iterator[Documents]:
+def read_table(table: pa.Table | pa.RecordBatch | pa.RecordBatchReader, options: Options) -> Iterator[Documents]:
     """Yield the documents of an Arrow table."""
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
-    return _from_batches(table.to_batches(ROWS) if isinstance(table, pa.Table) else table, source)
+    return _from_batches(table.to_batches(ROWS) if isinstance(table, pa.Table) else table, "the table", options)
 
 
 def read_jsonl(path: str, options: Options) -> Iterator[Documents]:
     """Yield the documents of JSON lines."""
     with open_bytes(path) as stream:
-        yield from batches(_jsonl_rows(byte_lines(stream, path), path, options))
+        yield from batches(_jsonl_rows(byte_lines(stream, path), path, options), options.batch_bytes)
 
 
 def _jsonl_rows(lines: Iterable[tuple[int, bytes]], path: str, options: Options) -> Iterator[Row]:
@@ -66,13 +65,13 @@ def _parse_json(line: bytes, place: str) -> object:
         raise InputError(f"{place} is not valid JSON: {error}") from None
 
 
-def _from_batches(record_batches: Iterable[pa.RecordBatch], source: str) -> Iterator[Documents]:
+def _from_batches(record_batches: Iterable[pa.RecordBatch], source: str, options: Options) -> Iterator[Documents]:
     """Gather small record batches, and number their rows."""
     first, waiting, size = 1, [], 0
     for record_batch in record_batches:
         waiting.append(record_batch)
         size += record_batch.nbytes
-        if size >= 8 * BATCH_ITEMS:
+        if size >= options.batch_bytes:
             yield (made := _from_records(waiting, source, first))
             first, waiting, size = first + len(made), [], 0
     if waiting:
