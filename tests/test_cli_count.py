@@ -48,6 +48,39 @@ def test_count_then_fit_then_score(tmp_path, expected):
     assert raregram("score", "loc.rgm", cwd=tmp_path, stdin=b"is in\n").endswith("\tis in\n")
 
 
+def test_three_commands_from_text_to_a_model(tmp_path):
+    """Tag, count and fit: real spaCy on a folder of text."""
+    folder = tmp_path / "articles"
+    folder.mkdir()
+    for number, city in enumerate(["Paris", "London", "Berlin", "Rome", "Madrid"]):
+        text = f"Angela Merkel flew to {city} on Monday. The talks in {city} went well, officials said."
+        (folder / f"{number}.txt").write_text(text)
+    raregram("tag", "articles", "--out", "tagged.parquet", "--processes", 1, cwd=tmp_path)
+    raregram("count", "tagged.parquet", "-n", 2, "--targets", "LOC,PER", "--out", "all.counts", cwd=tmp_path)
+    raregram("fit", "all.counts", "--target", "LOC", "--out", "loc.rgm", cwd=tmp_path)
+    ranked = json.loads(raregram("rank", "loc.rgm", "--json", cwd=tmp_path, stdin=b"flew to\nwent well,\n"))
+    assert [row["ngram"] for row in ranked] == ["flew to", "went well,"]
+    told = json.loads(raregram("tag", "articles", "--out", "t", "--processes", 1, "--json", cwd=tmp_path))
+    assert told["documents"] == 5
+    assert told["spans"]["LOC"] >= 8
+    raregram("tag", "articles", "--out", "u", "--labels", "GPE=PLACE", "--processes", 1, "--quiet", cwd=tmp_path)
+    assert rg.count(tmp_path / "u", n=1).targets == ("PLACE",)
+    error = raregram("tag", "articles", "--out", "v", "--pipeline", "xx_none", cwd=tmp_path, code=1)
+    assert "the spaCy pipeline xx_none is not installed" in error
+
+
+def test_fetch_prints_the_folder_of_what_it_was_given(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "reuters-000.json").write_text(json.dumps([{"id": "1", "body": "word " * 30}]))
+    env = {**os.environ, "RAREGRAM_HOME": str(tmp_path / "home")}
+    found = raregram("fetch", "reuters", "mine", "--quiet", cwd=tmp_path, env=env).strip()
+    assert Path(found).is_relative_to(tmp_path / "home")
+    raregram("count", found, "-n", 3, "--out", "r.counts", cwd=tmp_path)
+    assert rg.Counts.load(tmp_path / "r.counts").totals.tolist() == [28]
+    assert not json.loads(raregram("fetch", "reuters", "--json", cwd=tmp_path, env=env))["verified"]
+    assert "nowhere does not exist" in raregram("fetch", "reuters", "nowhere", cwd=tmp_path, env=env, code=1)
+
+
 def test_the_file_is_the_same_to_the_last_byte_however_it_is_made(tmp_path):
     texts = zipf_documents(400, 60, 500, seed=4)
     rows = [json.dumps({"text": text, "spans": [[9, 10, "A"], [30, 31, "B"]]}) + "\n" for text in texts]

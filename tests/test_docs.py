@@ -32,4 +32,6 @@ def test_the_readme_shows_the_whole_tree():
     tree = re.search(r"```\nsrc/raregram/\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert tree is not None
     shown = {line.split()[0] for line in tree[1].splitlines()}
-    assert shown == {path.name for path in (ROOT / "src" / "raregram").glob("*.py")}
+    package = ROOT / "src" / "raregram"
+    files = {path.name for path in package.glob("*.py")}
+    assert shown == files | {f"{path.parent.name}/" for path in package.glob("*/__init__.py")}

