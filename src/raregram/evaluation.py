@@ -1,0 +1,166 @@
+"""How good a ranking of N-grams is: precision, recall and F1 of the top K, average precision, recall over rank.
+
+N-grams are ranked as types, each once, best first. One is correct if it occurs at least once at the target in the
+documents at hand; |R| is the number of these. Ties keep the order of the table, which is the byte order of the items.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from raregram.contexts import number_items
+from raregram.counts import Counts, Ints
+from raregram.errors import InputError, ParameterError, check_count
+from raregram.model import Model
+from raregram.ratios import Floats
+from raregram.storage import row_bytes
+
+Bools = npt.NDArray[np.bool_]
+
+TOP = 8000  # the paper's K
+CURVE_POINTS = 200
+BANDS = {"0": (0, 0), "1": (1, 1), "2-5": (2, 5), "more": (6, np.inf)}  # how often seen in training
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Precision, recall and F1 of what was returned, and the average precision of the whole ranking."""
+
+    types: int
+    relevant: int  # |R|
+    returned: int
+    hits: int
+    precision: float
+    recall: float
+    f1: float
+    average_precision: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A ranking measured as a whole and by how often its N-grams were seen in training."""
+
+    target: str
+    k: int
+    overall: Metrics
+    bands: dict[str, Metrics]  # empty where the training counts are not known
+    ranks: Ints  # of the curve
+    recalls: Floats
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists and numbers, for JSON."""
+        return {**asdict(self), "ranks": self.ranks.tolist(), "recalls": self.recalls.tolist()}
+
+
+def evaluate(model: Model, documents: Counts, *, k: int = TOP, training: Counts | None = None) -> Evaluation:
+    """Rank the N-grams of documents by a model and compare with where they occur.
+
+    Args:
+        model: a fitted model.
+        documents: the count table of the documents, with whole N-grams and the model's target.
+        k: how many N-grams are returned.
+        training: the count table that the model was fitted on, with whole N-grams; gives the bands.
+    """
+    check_count("k", "evaluate", k)
+    target = model.settings.target
+    correct = correct_types(documents, target)
+    order = ranking(model.log_ratio(types_for(model, documents)))
+    returned = np.zeros(len(order), dtype=bool)
+    returned[order[:k]] = True
+    bands = {}
+    if training is not None:
+        seen = training_frequency(documents, training)
+        for name, (least, most) in BANDS.items():
+            inside = (seen >= least) & (seen <= most)
+            bands[name] = measure(order[inside[order]], correct, returned)
+    ranks = curve_ranks(len(order))
+    recalls = np.cumsum(correct[order])[ranks - 1] / max(int(correct.sum()), 1)
+    return Evaluation(target, k, measure(order, correct, returned), bands, ranks, recalls)
+
+
+def ranking(scores: Floats) -> Ints:
+    """Return the order of scores, best first; NaN ("no evidence") comes last, ties keep their order.
+
+    >>> ranking(np.array([1.0, np.nan, 2.0, 1.0])).tolist()
+    [2, 0, 3, 1]
+    """
+    return np.argsort(-np.where(np.isnan(scores), -np.inf, scores), kind="stable")
+
+
+def top_hits(scores: Floats, correct: Bools, k: int) -> int:
+    """Return how many of the top K are correct, without sorting them all.
+
+    >>> top_hits(np.array([1.0, 3.0, 2.0, 2.0]), np.array([True, False, True, True]), 2)
+    1
+    """
+    scores = np.where(np.isnan(scores), -np.inf, scores)
+    if k >= len(scores):
+        return int(correct.sum())
+    threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
+    above = scores > threshold
+    tied = np.flatnonzero(scores == threshold)[: k - int(above.sum())]
+    return int(correct[above].sum() + correct[tied].sum())
+
+
+def f1_score(hits: int, returned: int, relevant: int) -> float:
+    """Return the harmonic mean of hits/returned and hits/relevant; 0 where nothing is relevant or returned."""
+    return 2 * hits / (returned + relevant) if returned + relevant else 0.0
+
+
+def measure(order: Ints, correct: Bools, returned: Bools) -> Metrics:
+    """Measure a ranking of some types: `order` are their indices, best first."""
+    right = correct[order]
+    relevant, number = int(right.sum()), int(returned[order].sum())
+    hits = int((right & returned[order]).sum())
+    found_at = np.flatnonzero(right) + 1
+    return Metrics(
+        types=len(order),
+        relevant=relevant,
+        returned=number,
+        hits=hits,
+        precision=hits / number if number else 0.0,
+        recall=hits / relevant if relevant else 0.0,
+        f1=f1_score(hits, number, relevant),
+        average_precision=float((np.arange(1, relevant + 1) / found_at).mean()) if relevant else 0.0,
+    )
+
+
+def correct_types(documents: Counts, target: str) -> Bools:
+    """Return which whole N-grams of a count table occur at the target."""
+    if documents.whole not in documents.rows:
+        raise ParameterError(
+            "evaluation needs the whole N-grams: count the documents with the spans 'units' and 'whole'"
+        )
+    return np.asarray(documents.rows[documents.whole].values[:, documents.column(target)] > 0)
+
+
+def types_for(model: Model, documents: Counts) -> npt.NDArray[np.int32]:
+    """Return the whole N-grams of a count table by the model's item numbers."""
+    s = model.settings
+    if (s.n, s.side, s.kind) != (documents.n, documents.side, documents.kind):
+        raise InputError(
+            f"the model is for n {s.n}, {s.side}, {s.kind}; the documents were counted for n {documents.n}, "
+            f"{documents.side}, {documents.kind}"
+        )
+    number = number_items(documents.items, model.items)
+    return number[documents.rows[documents.whole].keys]
+
+
+def training_frequency(documents: Counts, training: Counts) -> Ints:
+    """Return how often each whole N-gram of some documents was seen in training."""
+    if training.whole not in training.rows:
+        raise ParameterError("the bands need a training table with whole N-grams")
+    known, rows = training.rows[training.whole], documents.rows[documents.whole]
+    keys = number_items(documents.items, training.items)[rows.keys]
+    place = np.minimum(np.searchsorted(row_bytes(known.keys), row_bytes(keys)), len(known) - 1)
+    found = (known.keys[place] == keys).all(axis=1)
+    return np.where(found, known.values[place, 0], 0)
+
+
+def curve_ranks(types: int) -> Ints:
+    """Return the ranks at which a curve is drawn: all of a short one, else evenly spread on a logarithmic scale."""
+    return np.unique(np.geomspace(1, max(types, 1), CURVE_POINTS).round().astype(np.int64))

@@ -1,0 +1,131 @@
+"""Evaluation and tuning against slow, obvious implementations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score
+
+import raregram as rg
+from conftest import corpora
+from raregram import evaluation, tuning
+from raregram.errors import InputError, ParameterError
+from raregram.evaluation import evaluate, f1_score, ranking, top_hits
+
+
+def count(corpus, spans=("units", "whole")):
+    return rg.Counts.from_contexts(*corpus, targets=["LOC", "PER"], spans=spans)
+
+
+SCORES = st.lists(st.tuples(st.sampled_from([-np.inf, -1.0, 0.0, 0.5, np.inf, np.nan]), st.booleans()), min_size=1)
+
+
+@given(SCORES, st.integers(1, 12))
+def test_top_hits_are_the_head_of_the_ranking(scored, k):
+    scores, correct = (np.array(column) for column in zip(*scored, strict=True))
+    by_hand = sorted(
+        range(len(scores)), key=lambda i: (np.isnan(scores[i]) and 1, -np.nan_to_num(scores[i], nan=-np.inf), i)
+    )
+    no_nan = np.where(np.isnan(scores), -np.inf, scores)
+    by_hand = sorted(range(len(scores)), key=lambda i: (-no_nan[i], i))
+    assert ranking(scores).tolist() == by_hand
+    assert top_hits(scores, correct, k) == sum(correct[i] for i in by_hand[:k])
+
+
+@given(SCORES.filter(lambda scored: any(right for _, right in scored)))
+def test_average_precision_is_scikit_learn_s_where_there_are_no_ties(scored):
+    correct = np.array([right for _, right in scored])
+    scores = -np.arange(len(scored), dtype=float)
+    measured = evaluation.measure(ranking(scores), correct, np.ones(len(scored), bool))
+    assert measured.average_precision == pytest.approx(average_precision_score(correct, scores))
+
+
+def naive_f1(model, contexts, target, k):
+    """Score every type as text, sort with Python, and count."""
+    items = contexts.items.to_pylist()
+    part = contexts.rows[contexts.whole]
+    texts = [" ".join(items[number] for number in key) for key in part.keys.tolist()]
+    correct = part.values[:, contexts.column(target)] > 0
+    scores = model.log_ratio([text.split(" ") for text in texts])
+    order = sorted(range(len(texts)), key=lambda i: (-scores[i], texts[i].encode()))[:k]
+    hits = sum(correct[i] for i in order)
+    precision, recall = hits / len(order), hits / correct.sum()
+    return 2 * precision * recall / (precision + recall) if hits else 0.0
+
+
+@settings(max_examples=60)
+@given(
+    corpora(n=3, min_size=4), corpora(n=3, min_size=2), st.integers(1, 12), st.sampled_from(["complement", "all"]),
+    st.sampled_from(["neutral", "formula"]),
+)  # fmt: skip
+def test_the_grid_equals_fitting_and_ranking_each_cell(train, valid, k, denominator, unseen):
+    counts, contexts = count(train), count(valid)
+    assume(0 < counts.sizes("LOC")[0] < counts.totals[0])
+    assume(contexts.sizes("LOC")[0])
+    grid = tuning.Grid(counts, "LOC", contexts, denominator, unseen, seed=3, k=k)
+    cells = list(grid.cells(tuning.CRITERIA, [2, 1, 50], [0.0, 1e-3]))
+    assert len(cells) == len(tuning.CRITERIA) * 3 * 2 + 2
+    for cell in cells:
+        model = grid.fit(cell)
+        assert cell.f1 == pytest.approx(naive_f1(model, contexts, "LOC", k), abs=1e-12), cell
+        assert cell.f1 == evaluate(model, contexts, k=k).overall.f1
+
+
+def test_ties_go_to_the_larger_lam_then_to_the_smaller_size():
+    cells = [
+        tuning.Cell("T", "selective", "cet", size, lam, f1)
+        for size, lam, f1 in [(100, 1e-3, 0.5), (100, 1e-2, 0.5), (50, 1e-2, 0.5), (10, 1e-1, 0.4)]
+    ]
+    assert tuning.choose(cells) == cells[2]
+
+
+def test_bands_split_the_types_by_their_training_frequency(counts, corpus):
+    contexts, labels = corpus
+    # The first hundred again, and one context that was never seen.
+    fresh = rg.Counts.from_contexts(
+        [*contexts[:100], "never was here at"], [*labels[:100], "LOC"], targets=["LOC", "PER"], spans=["whole"]
+    )
+    model = rg.fit(counts, "LOC", "product")
+    result = evaluate(model, fresh, k=20, training=counts)
+    assert result.bands["0"].types == result.bands["0"].relevant == 1
+    assert sum(band.types for band in result.bands.values()) == result.overall.types
+    assert sum(band.hits for band in result.bands.values()) == result.overall.hits
+    assert sum(band.returned for band in result.bands.values()) == 20
+    seen = evaluation.training_frequency(fresh, counts)
+    naive = [contexts.count(" ".join(fresh.items[n].as_py() for n in key)) for key in fresh.rows[0, 4].keys.tolist()]
+    assert seen.tolist() == naive
+
+
+def test_k_larger_than_the_number_of_types_returns_all(counts):
+    model = rg.fit(counts, "LOC", "product")
+    result = evaluate(model, counts, k=10**6)
+    assert result.overall.returned == result.overall.types
+    assert result.overall.recall == 1
+    assert result.recalls[-1] == 1
+    assert result.ranks[-1] == result.overall.types
+    assert (np.diff(result.recalls) >= 0).all()
+
+
+def test_a_target_without_occurrences_measures_zero(counts, corpus):
+    fresh = rg.Counts.from_contexts(corpus[0][:50], [None] * 50, targets=["LOC", "PER"], spans=["whole"])
+    measured = evaluate(rg.fit(counts, "LOC"), fresh, k=5).overall
+    assert (measured.relevant, measured.hits, measured.f1, measured.average_precision) == (0, 0, 0, 0)
+    with pytest.raises(InputError, match="'LOC' never occurs in the validation documents"):
+        tuning.Grid(counts, "LOC", fresh)
+
+
+def test_evaluation_needs_whole_ngrams_of_the_same_kind(counts, corpus):
+    model = rg.fit(counts, "LOC")
+    units = rg.Counts.from_contexts(*corpus)
+    with pytest.raises(ParameterError, match="evaluation needs the whole N-grams"):
+        evaluate(model, units)
+    shorter = rg.Counts.from_contexts(["a b"], ["LOC"], spans=["whole"])
+    with pytest.raises(InputError, match="the model is for n 4, left, words; the documents were counted for n 2"):
+        evaluate(model, shorter)
+
+
+def test_f1_by_hand():
+    assert f1_score(hits=3, returned=10, relevant=6) == pytest.approx(2 * 0.3 * 0.5 / 0.8)
+    assert f1_score(0, 0, 0) == 0
