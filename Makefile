@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help test check unit demo bench clean
+.PHONY: help test check unit demo tour bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -24,7 +24,10 @@ check: .venv/installed  ## formatting, lint, types and import directions
 unit: .venv/installed  ## the tests alone
 	$(BIN)/python -m pytest --quiet
 
-demo: .venv/installed  ## fit, rank and explain on a corpus whose true ratios are known
+demo: .venv/installed  ## the paper's experiment, with a report
+	$(BIN)/raregram reproduce --force --out build/reproduce
+
+tour: .venv/installed  ## fit, rank and explain on a corpus whose true ratios are known
 	$(BIN)/python demo/run.py build/demo
 
 bench: .venv/installed  ## speed and size, measured side by side

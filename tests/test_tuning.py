@@ -25,9 +25,6 @@ SCORES = st.lists(st.tuples(st.sampled_from([-np.inf, -1.0, 0.0, 0.5, np.inf, np
 @given(SCORES, st.integers(1, 12))
 def test_top_hits_are_the_head_of_the_ranking(scored, k):
     scores, correct = (np.array(column) for column in zip(*scored, strict=True))
-    by_hand = sorted(
-        range(len(scores)), key=lambda i: (np.isnan(scores[i]) and 1, -np.nan_to_num(scores[i], nan=-np.inf), i)
-    )
     no_nan = np.where(np.isnan(scores), -np.inf, scores)
     by_hand = sorted(range(len(scores)), key=lambda i: (-no_nan[i], i))
     assert ranking(scores).tolist() == by_hand
@@ -65,7 +62,7 @@ def test_the_grid_equals_fitting_and_ranking_each_cell(train, valid, k, denomina
     assume(0 < counts.sizes("LOC")[0] < counts.totals[0])
     assume(contexts.sizes("LOC")[0])
     grid = tuning.Grid(counts, "LOC", contexts, denominator, unseen, seed=3, k=k)
-    cells = list(grid.cells(tuning.CRITERIA, [2, 1, 50], [0.0, 1e-3]))
+    cells = [*grid.cells(tuning.CRITERIA, [2, 1, 50], [0.0, 1e-3]), *grid.all_used([0.0, 1e-3])]
     assert len(cells) == len(tuning.CRITERIA) * 3 * 2 + 2
     for cell in cells:
         model = grid.fit(cell)

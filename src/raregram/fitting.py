@@ -48,7 +48,7 @@ def fit(
     >>> fit(counts, "LOC", lam=0, size=2).log_ratio(["is in", "said that"]).round(2)
     array([ 0.81, -1.96])
     """
-    target = _only_target(counts) if target is None else target
+    target = only_target(counts) if target is None else target
     n_nu, n_de = counts.sizes(target, denominator)
     selects = estimator in ESTIMATORS and ESTIMATORS[estimator].selects
     settings = Settings(
@@ -112,7 +112,8 @@ def _compact(items: pa.Array, parts: list[SpanRows]) -> tuple[pa.Array, list[Spa
     return items.filter(pa.array(used)), kept
 
 
-def _only_target(counts: Counts) -> str:
+def only_target(counts: Counts) -> str:
+    """Return the target of a table that has just one."""
     if not counts.targets:
         raise InputError("no context of these counts has a label, so there is no target")
     if len(counts.targets) > 1:

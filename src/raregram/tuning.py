@@ -1,14 +1,15 @@
 """All criteria x sizes x lam of a target from one count table, in one pass over the validation contexts.
 
 Sizes are nested: the items of a smaller selection are in every larger one. So each (position, item) belongs to the
-first size that takes it in, its tier; the terms of a context are added up by tier, and the running sum over tiers gives
-its score for every size. Log ratios lie on a grid, so these sums equal those of a fitted model to the last bit.
+first size that takes it in, its tier. The terms of a context are added up by tier, and the running sum over the tiers
+gives its score for every size. Log ratios lie on a grid, so these sums equal a fitted model's to the last bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,30 +58,36 @@ class Grid:
         check_count("k", "tune", self.k)
         if not self.counts.sizes(self.target, self.denominator)[0]:
             raise InputError(f"the target {self.target!r} never occurs in the training counts")
-        if not correct_types(self.contexts, self.target).any():
+        if not self._correct.any():
             raise InputError(f"the target {self.target!r} never occurs in the validation documents")
 
     def cells(self, criteria: Sequence[str], sizes: Sequence[int], lams: Sequence[float]) -> Iterator[Cell]:
-        """Yield every criterion x size x lam; and all used, which needs no criterion, for every lam."""
+        """Yield every criterion x size x lam."""
         sizes = sorted(set(sizes))
-        correct = correct_types(self.contexts, self.target)
-        terms = _Terms(self)
         for criterion in criteria:
-            tiers = terms.tiers(criterion, sizes)
+            tiers = self._terms.tiers(criterion, sizes)
             for lam in lams:
-                scores = terms.scores(tiers, lam, len(sizes) + 1)
+                scores = self._terms.scores(tiers, lam, len(sizes) + 1)
                 for column, size in enumerate(sizes):
-                    yield self._cell("selective", criterion, size, lam, scores[:, column], correct)
-        everything = terms.tiers(None, [])
-        for lam in lams:
-            yield self._cell("product", None, None, lam, terms.scores(everything, lam, 1)[:, 0], correct)
+                    yield self._cell("selective", criterion, size, lam, scores[:, column])
 
-    def _cell(
-        self, estimator: str, criterion: str | None, size: int | None, lam: float, scores: Floats,
-        correct: npt.NDArray[np.bool_],
-    ) -> Cell:  # fmt: skip
-        hits = top_hits(scores, correct, self.k)
-        f1 = f1_score(hits, min(self.k, len(scores)), int(correct.sum()))
+    def all_used(self, lams: Sequence[float]) -> Iterator[Cell]:
+        """Yield the product of all items for every lam."""
+        tiers = self._terms.tiers(None, [])
+        for lam in lams:
+            yield self._cell("product", None, None, lam, self._terms.scores(tiers, lam, 1)[:, 0])
+
+    @cached_property
+    def _terms(self) -> _Terms:
+        return _Terms(self)
+
+    @cached_property
+    def _correct(self) -> npt.NDArray[np.bool_]:
+        return correct_types(self.contexts, self.target)
+
+    def _cell(self, estimator: str, criterion: str | None, size: int | None, lam: float, scores: Floats) -> Cell:
+        hits = top_hits(scores, self._correct, self.k)
+        f1 = f1_score(hits, min(self.k, len(scores)), int(self._correct.sum()))
         return Cell(self.target, estimator, criterion, size, lam, f1)
 
     def fit(self, cell: Cell) -> Model:

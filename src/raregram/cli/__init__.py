@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from raregram import __version__
-from raregram.cli import corpora, models
+from raregram.cli import corpora, experiments, models
 from raregram.errors import ParameterError, RaregramError
 
 app = typer.Typer(
@@ -21,7 +21,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (*corpora.COMMANDS, *models.COMMANDS):
+for command in (*corpora.COMMANDS, *models.COMMANDS, *experiments.COMMANDS):
     app.command()(command)
 
 

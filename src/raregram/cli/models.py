@@ -20,7 +20,7 @@ from raregram.cli.options import (
     Quiet,
     SideOption,
     Sources,
-    Unseen,
+    UnseenOption,
     parse_columns,
 )
 from raregram.cli.printing import print_facts, report
@@ -43,10 +43,7 @@ def fit(
     size: Annotated[int, typer.Option(help="How many items `selective` keeps at each position.")] = 10_000,
     lam: Annotated[float, typer.Option(help="The ridge; 0 for none.")] = 1e-5,
     denominator: DenominatorOption = "complement",
-    unseen: Annotated[
-        Unseen,
-        typer.Option(help="The factor of an item never seen at its position: 1, or by the unit formula."),
-    ] = "neutral",
+    unseen: UnseenOption = "neutral",
     seed: Annotated[int, typer.Option(help="For the criterion `random`.")] = 0,
     keep_seen: Annotated[
         bool, typer.Option("--keep-seen", help="Keep the frequencies of items not selected, for `explain`.")

@@ -50,6 +50,9 @@ KindOption = Annotated[Kind, typer.Option(help="What the items of a text are.")]
 DenominatorOption = Annotated[
     Denominator, typer.Option(help="What the target is compared with: all other contexts, or all contexts.")
 ]
+UnseenOption = Annotated[
+    Unseen, typer.Option(help="The factor of an item never seen at its position: 1, or by the unit formula.")
+]
 FormatOption = Annotated[Format | None, typer.Option(help="[default: it is recognised]", show_default=False)]
 SplitOption = Annotated[Split, typer.Option(help="What a document is in running text.")]
 Columns = Annotated[

@@ -111,3 +111,16 @@ def _from_records(record_batches: list[pa.RecordBatch], source: str, first: int)
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def documents_table(documents: Documents) -> pa.Table:
+    """Return a batch of documents as an Arrow table, as `read_table` takes it."""
+    order = np.argsort(documents.span_document, kind="stable")
+    counts = np.bincount(documents.span_document, minlength=len(documents))
+    offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
+    spans = pa.StructArray.from_arrays(
+        [documents.span_start[order], documents.span_end[order], documents.span_label.take(pa.array(order))],
+        names=["start", "end", "label"],
+    )
+    name = "text" if documents.texts is not None else "items"
+    return pa.table({name: documents.content, "spans": pa.ListArray.from_arrays(offsets, spans)})

@@ -1,0 +1,304 @@
+"""Commands that measure: evaluate, tune, reproduce."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from raregram.cli.options import (
+    AsJson,
+    Denominator,
+    DenominatorOption,
+    FormatOption,
+    ModelFile,
+    Out,
+    Quiet,
+    SplitOption,
+    Unseen,
+    UnseenOption,
+    parse_names,
+)
+from raregram.errors import FileError, InputError, ParameterError
+
+if TYPE_CHECKING:
+    from raregram.counts import Counts
+    from raregram.experiment import Config
+    from raregram.tuning import Cell
+
+SHADES = " ░▒▓█"
+
+Documents = Annotated[
+    list[str],
+    typer.Argument(
+        help="Tagged documents in any format, or their count file with whole N-grams.", show_default=False
+    ),
+]
+TopK = Annotated[int, typer.Option("--k", "-k", help="How many N-grams are returned.", min=1)]
+
+
+def evaluate(
+    model_file: ModelFile,
+    documents: Documents,
+    k: TopK = 8000,
+    training: Annotated[
+        str | None,
+        typer.Option(help="The count file of the training data, with whole N-grams: shows how results depend on how "
+                     "often an N-gram was seen.", show_default=False),
+    ] = None,
+    format: FormatOption = None,  # noqa: A002 - the option's name
+    split: SplitOption = "file",
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Rank the N-grams of tagged documents by a model, and compare with where they occur.
+
+    Prints precision, recall and F1 of the top K and the average precision; --json adds the curve of recall over rank.
+
+    Example: `raregram evaluate loc.rgm test.parquet --training train.counts`
+    """
+    from raregram.counts import Counts
+    from raregram.evaluation import evaluate as measure
+    from raregram.model import Model
+    from raregram.writing import to_json
+
+    model = Model.load(model_file)
+    counts = _types_of(documents, model.settings, [model.settings.target], format, split)
+    result = measure(model, counts, k=k, training=None if training is None else Counts.load(training))
+    if as_json:
+        print(to_json(result.to_dict()))
+        return
+    print(f"{result.target}: {result.overall.types:,} N-grams, {result.overall.relevant:,} of them at the target; "
+          f"the top {result.overall.returned:,} are returned")  # fmt: skip
+    print(f"{'seen':>8} {'N-grams':>10} {'relevant':>9} {'returned':>9} {'hits':>7} {'precision':>10} {'recall':>8} "
+          f"{'F1':>8} {'avg.prec':>9}")  # fmt: skip
+    for name, m in {"all": result.overall, **result.bands}.items():
+        print(f"{name:>8} {m.types:>10,} {m.relevant:>9,} {m.returned:>9,} {m.hits:>7,} {m.precision:>10.4f} "
+              f"{m.recall:>8.4f} {m.f1:>8.4f} {m.average_precision:>9.4f}")  # fmt: skip
+
+
+def tune(
+    counts_file: Annotated[str, typer.Argument(help="The count file of the training data.", show_default=False)],
+    documents: Documents,
+    out: Out,
+    target: Annotated[
+        str | None, typer.Option(help="The numerator. [default: the only target there is]", show_default=False)
+    ] = None,
+    criteria: Annotated[str, typer.Option(help="With commas.")] = "random,tf,cet,chi2,chi2_printed,gss,gss_abs",
+    sizes: Annotated[str, typer.Option(help="With commas.")] = "100,500,1000,5000,10000,50000,100000",
+    lams: Annotated[str, typer.Option(help="With commas.")] = "1e-9,1e-8,1e-7,1e-6,1e-5,1e-4,1e-3,1e-2,1e-1",
+    k: TopK = 8000,
+    denominator: DenominatorOption = "complement",
+    unseen: UnseenOption = "neutral",
+    seed: Annotated[int, typer.Option(help="For the criterion `random`.")] = 0,
+    format: FormatOption = None,  # noqa: A002 - the option's name
+    split: SplitOption = "file",
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Try all criteria, sizes and lam on validation documents; write the best model.
+
+    The measure is F1 of the top K; ties go to the larger lam. Draws a heat map of the best F1 for each size.
+
+    Example: `raregram tune train.counts valid.parquet --target LOC --out loc.rgm`
+    """
+    from raregram.counts import Counts
+    from raregram.fitting import only_target
+    from raregram.progress import progress
+    from raregram.tuning import Grid, choose
+    from raregram.writing import to_json
+
+    wanted = (_numbers(sizes, int, "sizes"), _numbers(lams, float, "lams"))
+    counts = Counts.load(counts_file)
+    target = only_target(counts) if target is None else target
+    contexts = _types_of(documents, counts, [target], format, split)
+    grid = Grid(counts, target, contexts, denominator, unseen, seed, k)
+    cells: list[Cell] = []
+    with progress("settings tried", quiet) as tick:
+        for source in (grid.all_used(wanted[1]), grid.cells(parse_names(criteria) or [], *wanted)):
+            for cell in source:
+                cells.append(cell)
+                tick(1)
+    best = choose(cells)
+    grid.fit(best).save(out)
+    if as_json:
+        print(to_json({"best": asdict(best), "cells": [asdict(cell) for cell in cells]}))
+        return
+    print(heat_map(cells))
+    print(f"best: {best.criterion or 'all used'}{f', {best.size:,} items a position' if best.size else ''}, "
+          f"lam {best.lam:g}, F1 {best.f1:.4f}")  # fmt: skip
+    if not quiet:
+        print(f"{out}: the model of these settings", file=sys.stderr)
+
+
+def reproduce(
+    out: Annotated[str, typer.Option("--out", "-o", help="The folder to write.")] = "reproduce",
+    config: Annotated[
+        str | None, typer.Option(help="A TOML file with other settings than the paper's.", show_default=False)
+    ] = None,
+    corpus: Annotated[
+        list[str] | None,
+        typer.Option(help="Tagged documents in any format, instead of Reuters-21578; may be repeated.",
+                     show_default=False),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="[default: 0]", show_default=False)] = None,
+    n: Annotated[int | None, typer.Option("--n", "-n", help="[default: 10]", show_default=False)] = None,
+    targets: Annotated[str | None, typer.Option(help="With commas. [default: LOC,PER]", show_default=False)] = None,
+    sizes: Annotated[str | None, typer.Option(help="With commas.", show_default=False)] = None,
+    k: Annotated[int | None, typer.Option("--k", "-k", help="[default: 8000]", show_default=False)] = None,
+    denominator: Annotated[Denominator | None, typer.Option(show_default=False)] = None,
+    unseen: Annotated[Unseen | None, typer.Option(show_default=False)] = None,
+    report_only: Annotated[bool, typer.Option("--report-only", help="Only build the report anew.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Run again even if there are results.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:  # fmt: skip
+    """Run the paper's experiment and write a report.
+
+    Splits the corpus, counts, tunes on validation, evaluates on test. An interrupted run goes on where it was.
+
+    Example: `raregram reproduce --out reproduce`
+    """
+    from raregram.report import write_report
+    from raregram.writing import to_json
+
+    folder = Path(out)
+    path = folder / "results.json"
+    if report_only:
+        results = _load_results(path)
+    elif path.exists() and not force:
+        raise FileError(f"{path} is there already: --force runs again, --report-only builds the report anew")
+    else:
+        changes = {
+            "seed": seed,
+            "n": n,
+            "k": k,
+            "denominator": denominator,
+            "unseen": unseen,
+            "targets": tuple(parse_names(targets) or []) or None,
+            "sizes": None if sizes is None else tuple(_numbers(sizes, int, "sizes")),
+            "corpus": tuple(corpus or []) or None,
+        }
+        results = _run(_config(config, changes), folder, quiet)
+    page = write_report(results, folder)
+    if not report_only:
+        _save_results(results, path)
+    print(to_json({"report": str(page), "chosen": results["chosen"]}) if as_json else _summary(results, page))
+
+
+def heat_map(cells: list[Cell]) -> str:
+    """Draw criteria x sizes, each with the best F1 over lam, the darker the better."""
+    selective = [cell for cell in cells if cell.size is not None]
+    best: dict[tuple[str | None, int | None], float] = {}
+    for cell in cells:
+        best[cell.criterion, cell.size] = max(cell.f1, best.get((cell.criterion, cell.size), 0.0))
+    low, high = min(best.values()), max(best.values())
+    sizes = sorted({cell.size for cell in selective if cell.size is not None})
+    lines = [f"{'':<14}" + "".join(f"{size:>12,}" for size in sizes)]
+    for criterion in dict.fromkeys(cell.criterion for cell in selective):
+        shown = [best[criterion, size] for size in sizes]
+        shades = [SHADES[int((value - low) / (high - low or 1) * (len(SHADES) - 1))] * 4 for value in shown]
+        lines.append(
+            f"{criterion:<14}" + "".join(f" {s} {value:.4f}" for s, value in zip(shades, shown, strict=True))
+        )
+    if (None, None) in best:
+        lines.append(f"{'all used':<14}{best[None, None]:>12.4f}")
+    return "\n".join(lines)
+
+
+def _types_of(sources: list[str], like: Any, targets: list[str], format_name: str | None, split: str) -> Counts:
+    """Return the count table of documents with whole N-grams, laid out like a model or another table."""
+    from raregram.counts import Counts
+    from raregram.engines import count
+    from raregram.storage import is_raregram_file
+
+    if len(sources) == 1 and is_raregram_file(sources[0]):
+        return Counts.load(sources[0])
+    layout = {name: getattr(like, name) for name in ("n", "side", "kind", "pad")}
+    return count(sources, targets=targets, spans=["whole"], format=format_name, split=split, **layout)
+
+
+def _numbers(text: str, kind: Any, name: str) -> list[Any]:
+    try:
+        return [kind(part) for part in text.split(",") if part]
+    except ValueError:
+        raise ParameterError(f"--{name} takes numbers with commas between, got {text!r}") from None
+
+
+def _config(path: str | None, changes: dict[str, Any]) -> Config:
+    """Return the paper's experiment with the settings of a file and of the command line."""
+    from raregram.experiment import Config
+
+    settings: dict[str, Any] = {}
+    if path is not None:
+        try:
+            import tomllib
+        except ImportError:  # Python 3.10
+            import tomli as tomllib  # type: ignore[import-not-found,no-redef]
+        try:
+            settings = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise FileError(f"cannot read {path}: {error.strerror}") from error
+        except ValueError as error:
+            raise InputError(f"{path} is not valid TOML: {error}") from None
+    return replace(Config.from_mapping(settings), **{key: v for key, v in changes.items() if v is not None})
+
+
+def _run(config: Config, folder: Path, quiet: bool) -> dict[str, Any]:
+    """Run an experiment; what is finished is kept in a hidden folder until all is."""
+    from raregram import experiment
+
+    def say(text: str) -> None:
+        if not quiet:
+            print(f"raregram: {text}", file=sys.stderr, flush=True)
+
+    work = folder / f".work-{config.digest()[:16]}"
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"cannot write {work}: {error.strerror}") from error
+    say("reading the corpus" + (" (fetched by npm if it is not there)" if config.corpus == "reuters" else ""))
+    results = experiment.run(config, experiment.load_corpus(config), work, say)
+    shutil.rmtree(work, ignore_errors=True)
+    return dict(json.loads(json.dumps(results)))
+
+
+def _load_results(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError:
+        raise FileError(f"{path} is not a results file, or it is truncated or damaged") from None
+
+
+def _save_results(results: dict[str, Any], path: Path) -> None:
+    """Write the results last, so that their existence means that all is there."""
+    from raregram.storage import atomic_path
+
+    with atomic_path(path) as draft:
+        draft.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+def _summary(results: dict[str, Any], page: Path) -> str:
+    """Return the main tables for the terminal, and the report's path as the last line."""
+    from raregram.report.page import show
+    from raregram.report.tables import tables
+
+    lines = []
+    for table in tables(results):
+        if table.name in ("findings", "chosen", "tables-3-4", "table-2"):
+            rows = [table.columns, *([show(value) for value in row] for row in table.rows)]
+            widths = [max(len(row[column]) for row in rows) for column in range(len(table.columns))]
+            lines += ["", table.title]
+            lines += [
+                "  ".join(value.ljust(w) for value, w in zip(row, widths, strict=True)).rstrip() for row in rows
+            ]
+    return "\n".join([*lines, "", f"report: {page}"])
+
+
+COMMANDS = (tune, evaluate, reproduce)

@@ -1,0 +1,324 @@
+"""The paper's experiment: split, count, tune, score, evaluate; the results as plain data.
+
+Whatever is chosen is chosen on validation data. The one exception is the size that the paper reads off the test
+curve: it is shown beside the honest choice, and called so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from raregram import ratios
+from raregram.counts import Counts
+from raregram.engines import count
+from raregram.errors import InputError, ParameterError, check_count, must_be
+from raregram.evaluation import Evaluation, evaluate, training_frequency, types_for
+from raregram.formats import read_documents
+from raregram.formats.tables import documents_table
+from raregram.model import Model
+from raregram.standoff import tagged_reuters
+from raregram.storage import atomic_path
+from raregram.tuning import CRITERIA, LAMS, SIZES, Cell, Grid, choose
+
+SPLITS = ("train", "valid", "test")
+RUNS = 10  # of scoring, for its mean time
+RUNS_FROM_TEXT = 3
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Config:
+    """An experiment. The default is the paper's, on Reuters-21578."""
+
+    corpus: str | tuple[str, ...] = "reuters"  # or paths of tagged documents in any format
+    seed: int = 0
+    train: int = 10_000  # documents
+    valid: int = 3_000
+    test: int = 3_000
+    n: int = 10
+    side: str = "left"
+    kind: str = "words"
+    targets: tuple[str, ...] = ("LOC", "PER")
+    denominator: str = "complement"
+    unseen: str = "neutral"
+    k: int = 8_000
+    criteria: tuple[str, ...] = CRITERIA
+    sizes: tuple[int, ...] = SIZES
+    lams: tuple[float, ...] = LAMS
+
+    def __post_init__(self) -> None:
+        """Raise `ParameterError` for whatever cannot be."""
+        for name in ("train", "valid", "test", "n", "k"):
+            check_count(name, "an experiment", getattr(self, name))
+        check_count("seed", "an experiment", self.seed, at_least=0)
+        for name in ("targets", "criteria", "sizes", "lams"):
+            if not getattr(self, name):
+                raise must_be(name, "an experiment", "a list with something in it", getattr(self, name))
+
+    @classmethod
+    def from_mapping(cls, settings: dict[str, Any]) -> Config:
+        """Make a configuration from what a TOML file says; the rest is as in the paper."""
+        names = [field.name for field in fields(cls)]
+        for name in settings:
+            if name not in names:
+                raise ParameterError(f"an experiment has no setting {name!r}; it has {', '.join(names)}")
+        values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()}
+        return cls(**values)
+
+    def digest(self) -> str:
+        """Return a digest of all settings."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The count tables of the three parts of a corpus."""
+
+    train: Counts
+    valid: Counts
+    test: Counts
+
+
+def run(config: Config, corpus: pa.Table, work: Path, say: Say = lambda text: None) -> dict[str, Any]:
+    """Run an experiment on a table of documents (`id`, `text` or `items`, `spans`); return its results as plain data.
+
+    Args:
+        config: the settings.
+        corpus: the tagged documents.
+        work: a folder for what is finished, so that an interrupted run goes on from there.
+        say: told what is being done.
+    """
+    splits = Splits(*(_counted(config, part, name, work, say) for name, part in _split(config, corpus).items()))
+    per_target = {target: _run_target(config, target, splits, work, say) for target in config.targets}
+    cells = [cell for result in per_target.values() for cell in result.pop("cells")]
+    return {
+        "config": asdict(config),
+        "versions": {name: version(name) for name in ("raregram", "numpy", "pyarrow", "duckdb")},
+        "machine": {"processor": _processor(), "cores": os.cpu_count(), "python": platform.python_version()},
+        "inputs": {name: getattr(splits, name).digest() for name in SPLITS},
+        "table_1": table_1(),
+        "table_2": _table_2(config, splits),
+        "cells": cells,
+        "chosen": [entry for result in per_target.values() for entry in result.pop("chosen")],
+        "targets": per_target,
+    }
+
+
+def load_corpus(config: Config) -> pa.Table:
+    """Return the documents of an experiment as a table: `text` or `items`, and `spans`."""
+    if config.corpus == "reuters":
+        return tagged_reuters()
+    sources = [config.corpus] if isinstance(config.corpus, str) else list(config.corpus)
+    parts = [documents_table(batch) for batch in read_documents(sources)]
+    if not parts:
+        raise InputError(f"there is no document in {', '.join(sources)}")
+    return pa.concat_tables(parts)
+
+
+def table_1() -> list[dict[str, float]]:
+    """Compute the paper's Table I."""
+    rows = ((10**7, 2000, 10**4, 100), (10**7, 20, 10**4, 1), (10**7, 20, 10**4, 2), (10**7, 6, 10**4, 0))
+    return [
+        {
+            "n_de": n_de,
+            "f_de": f_de,
+            "n_nu": n_nu,
+            "f_nu": f_nu,
+            "mle": float(ratios.mle(f_nu, n_nu, f_de, n_de)),
+            "direct": float(ratios.direct(f_nu, n_nu, f_de, n_de, 1e-5)),
+        }
+        for n_de, f_de, n_nu, f_nu in rows
+    ]
+
+
+def _split(config: Config, corpus: pa.Table) -> dict[str, pa.Table]:
+    """Split documents at random; a small corpus is split in the same proportions."""
+    wanted = np.array([config.train, config.valid, config.test])
+    if wanted.sum() > len(corpus):
+        wanted = wanted * len(corpus) // wanted.sum()
+    if not wanted.all():
+        raise InputError(f"a corpus of {len(corpus)} documents is too small to be split in three")
+    # Raw numbers of PCG64 never change, so a seed always means the same split.
+    order = np.argsort(np.random.PCG64(config.seed).random_raw(len(corpus)), kind="stable")
+    bounds = np.cumsum([0, *wanted])
+    return {
+        name: corpus.take(pa.array(order[first:last]))
+        for name, first, last in zip(SPLITS, bounds[:-1], bounds[1:], strict=True)
+    }
+
+
+def _counted(config: Config, documents: pa.Table, name: str, work: Path, say: Say) -> Counts:
+    """Count a part of the corpus, or load what an earlier run has counted."""
+    path = work / f"{name}.counts"
+    if not path.exists():
+        say(f"counting {len(documents):,} {name} documents")
+        count(
+            documents,
+            n=config.n,
+            side=config.side,
+            kind=config.kind,
+            targets=config.targets,
+            spans=["units", "whole"],
+        ).save(path)
+    return Counts.load(path)
+
+
+def _run_target(config: Config, target: str, splits: Splits, work: Path, say: Say) -> dict[str, Any]:
+    """Tune, choose, score and evaluate for one target."""
+    valid, test = (
+        Grid(splits.train, target, contexts, config.denominator, config.unseen, config.seed, config.k)
+        for contexts in (splits.valid, splits.test)
+    )
+    say(f"tuning {target}: {len(config.criteria)} criteria x {len(config.sizes)} sizes x {len(config.lams)} lam")
+    tried = _stored(work / f"{target}-valid.json", lambda: _all_cells(valid, config))
+    plain, *with_ridge = tried
+    curves = _best_by(with_ridge, lambda cell: (cell.estimator, cell.criterion, cell.size))
+    say(f"scoring {target} on test")
+    scored = _stored(work / f"{target}-test.json", lambda: _same_cells(test, [plain, *curves]))
+    test_f1 = {_setting(cell): cell.f1 for cell in scored}
+    families = _families(curves, plain, test_f1)
+    best = {name: test.fit(cell) for name, cell in families.items() if name in SHOWN_FAMILIES}
+    evaluations = {
+        name: evaluate(model, splits.test, k=config.k, training=splits.train) for name, model in best.items()
+    }
+    return {
+        "cells": [{**_named(cell), "valid_f1": cell.f1, "test_f1": test_f1.get(_setting(cell))} for cell in tried],
+        "chosen": [
+            {"family": name, **_named(cell), "valid_f1": cell.f1, "test_f1": test_f1[_setting(cell)]}
+            for name, cell in families.items()
+        ],
+        "evaluations": {name: _as_plain(evaluation) for name, evaluation in evaluations.items()},
+        "costs": {name: _cost(model, splits.test) for name, model in best.items()},
+        "lam0": best["all used lam*"].lam0,
+    }
+
+
+SHOWN_FAMILIES = ("all used lam=0", "all used lam*", "selective", "selective, size read off the test curve")
+
+
+def _all_cells(grid: Grid, config: Config) -> list[Cell]:
+    """Measure all used without a ridge, then the whole grid."""
+    return [*grid.all_used((0.0, *config.lams)), *grid.cells(config.criteria, config.sizes, config.lams)]
+
+
+def _same_cells(grid: Grid, cells: Sequence[Cell]) -> list[Cell]:
+    """Measure some settings on other contexts."""
+    wanted = {_setting(cell) for cell in cells}
+    found = list(grid.all_used([cell.lam for cell in cells if cell.criterion is None]))
+    for criterion in dict.fromkeys(cell.criterion for cell in cells if cell.criterion is not None):
+        lams = dict.fromkeys(cell.lam for cell in cells if cell.criterion == criterion)
+        sizes = [cell.size for cell in cells if cell.criterion == criterion and cell.size is not None]
+        found += [cell for cell in grid.cells((criterion,), sizes, tuple(lams)) if _setting(cell) in wanted]
+    return found
+
+
+def _best_by(cells: Sequence[Cell], key: Callable[[Cell], Any]) -> list[Cell]:
+    """Return the best cell of each group."""
+    groups: dict[Any, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(key(cell), []).append(cell)
+    return [choose(group) for group in groups.values()]
+
+
+def _families(curves: Sequence[Cell], plain: Cell, test_f1: dict[Any, float]) -> dict[str, Cell]:
+    """Return the cell that stands for each family of estimators."""
+    selective = [cell for cell in curves if cell.estimator == "selective"]
+    by_criterion = _best_by(selective, lambda cell: cell.criterion)
+    return {
+        "all used lam=0": plain,
+        "all used lam*": next(cell for cell in curves if cell.estimator == "product"),
+        **{f"selective {cell.criterion}": cell for cell in by_criterion},
+        "selective": choose(selective),
+        "selective, size read off the test curve": max(selective, key=lambda cell: test_f1[_setting(cell)]),
+    }
+
+
+def _setting(cell: Cell) -> tuple[str, str | None, int | None, float]:
+    return cell.estimator, cell.criterion, cell.size, cell.lam
+
+
+def _named(cell: Cell) -> dict[str, Any]:
+    return {name: value for name, value in asdict(cell).items() if name != "f1"}
+
+
+def _as_plain(evaluation: Evaluation) -> dict[str, Any]:
+    plain = evaluation.to_dict()
+    return {**plain, "recalls": [round(value, 6) for value in plain["recalls"]]}
+
+
+def _cost(model: Model, test: Counts) -> dict[str, Any]:
+    """Measure the time to score all test N-grams, the mean of several runs, and the bytes that the model holds."""
+    numbers = types_for(model, test)
+    texts = _texts(test)
+    from_numbers = [_seconds(model, numbers) for _ in range(RUNS)]
+    from_text = [_seconds(model, texts) for _ in range(RUNS_FROM_TEXT)]
+    return {
+        "ngrams": len(numbers),
+        "seconds": sum(from_numbers) / RUNS,
+        "seconds_from_text": sum(from_text) / RUNS_FROM_TEXT,
+        "bytes": model.nbytes,
+        "frequencies": sum(model.sizes),
+        "items": len(model.items),
+    }
+
+
+def _texts(counts: Counts) -> pa.Array:
+    """Return the whole N-grams of a table as strings."""
+    from raregram.contexts import NGrams
+
+    keys = counts.rows[counts.whole].keys
+    return NGrams(counts.items.take(pa.array(keys.ravel())), counts.n).texts(counts.kind)
+
+
+def _seconds(model: Model, ngrams: Any) -> float:
+    start = time.perf_counter()
+    model.log_ratio(ngrams)
+    return time.perf_counter() - start
+
+
+def _table_2(config: Config, splits: Splits) -> list[dict[str, Any]]:
+    """Count types and contexts of each part and target, and the test N-grams that were never seen in training."""
+    rows = []
+    for name in SPLITS:
+        counts: Counts = getattr(splits, name)
+        values = counts.rows[counts.whole].values
+        for column, target in enumerate(("all", *counts.targets)):
+            here = values[:, column] > 0
+            row = {"split": name, "target": target, "types": int(here.sum()), "contexts": int(counts.totals[column])}
+            if name == "test":
+                row["unseen_share"] = (
+                    float((training_frequency(counts, splits.train)[here] == 0).mean()) if here.any() else 0.0
+                )
+            rows.append(row)
+    return rows
+
+
+def _stored(path: Path, measure: Callable[[], list[Cell]]) -> list[Cell]:
+    """Return cells that an earlier run has measured, or measure them now and keep them."""
+    if not path.exists():
+        cells = measure()
+        with atomic_path(path) as draft:
+            draft.write_text(json.dumps([asdict(cell) for cell in cells]))
+    return [Cell(**cell) for cell in json.loads(path.read_text())]
+
+
+def _processor() -> str:
+    """Name the processor, as far as the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

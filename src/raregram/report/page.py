@@ -1,0 +1,53 @@
+"""Results, tables and figures -> one self-contained page. The one place that imports jinja2."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any
+
+from raregram.errors import MissingExtraError
+from raregram.report.figures import Figure
+from raregram.report.tables import Table, chosen, findings
+
+
+def page(results: dict[str, Any], tables: Sequence[Table], figures: Sequence[Figure]) -> str:
+    """Return the report as HTML that needs nothing from outside."""
+    try:
+        import jinja2
+    except ImportError as error:
+        raise MissingExtraError("the report needs jinja2: pip install 'raregram[report]'") from error
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment.filters["show"] = show
+    template = environment.from_string((files("raregram.report") / "page.html.j2").read_text(encoding="utf-8"))
+    return template.render(
+        results=results,
+        config=results["config"],
+        tables={table.name: table for table in tables},
+        figures={figure.name: figure for figure in figures},
+        findings=findings(results),
+        headline=[
+            {
+                "target": target,
+                "selective": chosen(results, target, "selective"),
+                "all_used": chosen(results, target, "all used lam*"),
+                "plain": chosen(results, target, "all used lam=0"),
+            }
+            for target in results["config"]["targets"]
+        ],
+        about=json.dumps({name: results[name] for name in ("config", "versions", "machine", "inputs")}, indent=2),
+    )
+
+
+def show(value: Any) -> str:
+    """Write a value of a table for people."""
+    if value is None:
+        return ""
+    if isinstance(value, bool | str):
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    if value == 0 or 1e-3 <= abs(value) < 1e5:
+        return f"{value:.4g}" if abs(value) >= 1 else f"{value:.4f}"
+    return f"{value:.3g}"
