@@ -33,6 +33,7 @@ tour: .venv/installed  ## fit, rank and explain on a corpus whose true ratios ar
 bench: .venv/installed  ## speed and size, measured side by side
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/counting.py
+	$(BIN)/python benchmarks/experiment.py
 
 clean:  ## remove the environment and everything that was built
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -18,7 +18,20 @@ import pytest
 import raregram as rg
 
 RAREGRAM = Path(sys.executable).with_name("raregram")
-COMMANDS = ["fetch", "tag", "count", "merge", "fit", "score", "rank", "explain", "info"]
+COMMANDS = [
+    "tune",
+    "evaluate",
+    "reproduce",
+    "fetch",
+    "tag",
+    "count",
+    "merge",
+    "fit",
+    "score",
+    "rank",
+    "explain",
+    "info",
+]
 
 
 @pytest.fixture

@@ -101,7 +101,7 @@ def run(config: Config, corpus: pa.Table, work: Path, say: Say = lambda text: No
         work: a folder for what is finished, so that an interrupted run goes on from there.
         say: told what is being done.
     """
-    splits = Splits(*(_counted(config, part, name, work, say) for name, part in _split(config, corpus).items()))
+    splits = count_splits(config, corpus, work, say)
     per_target = {target: _run_target(config, target, splits, work, say) for target in config.targets}
     cells = [cell for result in per_target.values() for cell in result.pop("cells")]
     return {
@@ -115,6 +115,11 @@ def run(config: Config, corpus: pa.Table, work: Path, say: Say = lambda text: No
         "chosen": [entry for result in per_target.values() for entry in result.pop("chosen")],
         "targets": per_target,
     }
+
+
+def count_splits(config: Config, corpus: pa.Table, work: Path, say: Say = lambda text: None) -> Splits:
+    """Split a corpus and count its parts."""
+    return Splits(*(_counted(config, part, name, work, say) for name, part in _split(config, corpus).items()))
 
 
 def load_corpus(config: Config) -> pa.Table:

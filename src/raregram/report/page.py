@@ -48,6 +48,6 @@ def show(value: Any) -> str:
         return str(value)
     if isinstance(value, int):
         return f"{value:,}"
-    if value == 0 or 1e-3 <= abs(value) < 1e5:
-        return f"{value:.4g}" if abs(value) >= 1 else f"{value:.4f}"
-    return f"{value:.3g}"
+    if 1e-3 <= abs(value) < 1:
+        return f"{value:.4f}"
+    return f"{value:.4g}"

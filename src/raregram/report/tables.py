@@ -7,8 +7,9 @@ from typing import Any
 
 EQUAL = 0.005  # F1 values nearer than this count as equal
 
-# Kikuchi et al. 2021: test N-gram types; seconds to score them and bytes to hold the frequencies.
+# Kikuchi et al. 2021, N = 10: test N-gram types; seconds to score them and bytes to hold the frequencies.
 PAPER_TYPES = {("test", "all"): 394_850, ("test", "LOC"): 5_713, ("test", "PER"): 7_520}
+PAPER_CRITERIA = ("random", "tf", "cet", "chi2", "gss")  # what its findings are about
 PAPER_COSTS = {
     ("LOC", "all used lam*"): (30.18, 4.45e8),
     ("LOC", "selective"): (15.95, 2.63e7),  # CET, 10,000 items a position
@@ -26,6 +27,10 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     note: str = ""
+
+    def is_text(self, column: int) -> bool:
+        """Whether a column holds words rather than numbers."""
+        return any(isinstance(row[column], str) for row in self.rows)
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ def _findings_of(results: dict[str, Any], target: str) -> list[Finding]:
     found = [
         Finding(target, "a tuned lam beats lam = 0 (all used)", tuned > plain, f"F1 {tuned:.4f} against {plain:.4f}")
     ]
-    criteria = results["config"]["criteria"]
+    criteria = [name for name in results["config"]["criteria"] if name in PAPER_CRITERIA]
     means = {name: _mean_f1(results, target, name) for name in criteria}
     if "random" in means:
         shown = ", ".join(f"{name} {value:.3f}" for name, value in means.items())
@@ -110,7 +115,7 @@ def _tf_is_weak(results: dict[str, Any], target: str) -> Finding:
     others = {
         name: curve(results, target, name)[smallest]["test_f1"]
         for name in results["config"]["criteria"]
-        if name not in ("random", "tf")
+        if name in PAPER_CRITERIA and name not in ("random", "tf")
     }
     tf = curve(results, target, "tf")[smallest]["test_f1"]
     shown = ", ".join(f"{name} {value:.3f}" for name, value in {"tf": tf, **others}.items())
@@ -147,10 +152,11 @@ def _table_1(results: dict[str, Any]) -> Table:
 
 
 def _table_2(results: dict[str, Any]) -> Table:
+    paper = PAPER_TYPES if results["config"]["n"] == 10 else {}
     columns = ("split", "target", "types", "contexts", "unseen_share", "paper_types")
     rows = tuple(
         (row["split"], row["target"], row["types"], row["contexts"], row.get("unseen_share"),
-         PAPER_TYPES.get((row["split"], row["target"])))
+         paper.get((row["split"], row["target"])))
         for row in results["table_2"]
     )  # fmt: skip
     note = "unseen_share: how many of the test types do not occur in the training data."
@@ -169,9 +175,10 @@ def _tuned(results: dict[str, Any]) -> Table:
 
 
 def _costs(results: dict[str, Any]) -> Table:
+    paper = PAPER_COSTS if results["config"]["n"] == 10 else {}
     measured = ("ngrams", "seconds", "seconds_from_text", "frequencies", "bytes")
     rows = tuple(
-        (target, name, *(cost[column] for column in measured), *PAPER_COSTS.get((target, name), (None, None)))
+        (target, name, *(cost[column] for column in measured), *paper.get((target, name), (None, None)))
         for target in results["config"]["targets"]
         for name, cost in results["targets"][target]["costs"].items()
     )

@@ -1,0 +1,300 @@
+"""The experiment end to end on a tiny corpus, against slow code; the report; what ships with the package."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import raregram as rg
+from raregram import experiment, tuning
+from raregram.errors import InputError, ParameterError
+from raregram.experiment import Config
+from raregram.report import write_report
+from raregram.report.tables import findings, tables
+
+RAREGRAM = Path(sys.executable).with_name("raregram")
+SMALL = {
+    "train": 60, "valid": 20, "test": 20, "n": 3, "k": 15, "sizes": (2, 5, 50), "lams": (1e-4, 1e-2), "seed": 1,
+    "targets": ("LOC", "PER"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def documents():
+    """A hundred documents in which two targets have tell-tale neighbours."""
+    rng = np.random.default_rng(3)
+    words = [f"w{i}" for i in range(30)]
+    made = []
+    for _ in range(100):
+        items = rng.choice(words, 25).tolist()
+        spans = []
+        for at in range(5, 20, 5):
+            label = "LOC" if rng.random() < 0.5 else "PER"
+            items[at - 1] = {"LOC": "in", "PER": "mr"}[label] if rng.random() < 0.8 else "the"
+            spans.append({"start": at, "end": at + 1, "label": label})
+        made.append({"items": items, "spans": spans})
+    return made
+
+
+@pytest.fixture(scope="module")
+def corpus_file(documents, tmp_path_factory):
+    path = tmp_path_factory.mktemp("corpus") / "tagged.jsonl"
+    path.write_text("".join(json.dumps(document) + "\n" for document in documents))
+    return path
+
+
+@pytest.fixture(scope="module")
+def config(corpus_file):
+    return Config(corpus=(str(corpus_file),), **SMALL)
+
+
+@pytest.fixture(scope="module")
+def results(config, tmp_path_factory):
+    made = experiment.run(config, experiment.load_corpus(config), tmp_path_factory.mktemp("work"))
+    return json.loads(json.dumps(made))
+
+
+def slow_f1(train, contexts, target, k, setting):
+    """Fit by the library's plain interface, rank text by text with Python's sort, and count by hand."""
+    options = {"lam": setting["lam"]}
+    if setting["criterion"]:
+        options |= {"criterion": setting["criterion"], "size": setting["size"], "seed": SMALL["seed"]}
+    counts = rg.count(train, n=3, targets=["LOC", "PER"])
+    model = rg.fit(counts, target, setting["estimator"], **options)
+    types = {}
+    for document in contexts:
+        starts = {span["start"] for span in document["spans"] if span["label"] == target}
+        for boundary in range(3, len(document["items"]) + 1):
+            ngram = " ".join(document["items"][boundary - 3 : boundary])
+            types[ngram] = types.get(ngram, False) or boundary in starts
+    ranked = sorted(types, key=lambda ngram: (-model.log_ratio([ngram])[0], ngram.encode()))[:k]
+    hits = sum(types[ngram] for ngram in ranked)
+    precision, recall = hits / len(ranked), hits / sum(types.values())
+    return 2 * precision * recall / (precision + recall) if hits else 0.0
+
+
+def test_the_cells_equal_a_slow_implementation(results, config, documents):
+    order = np.argsort(np.random.PCG64(config.seed).random_raw(100), kind="stable")
+    parts = [[documents[i] for i in order[a:b]] for a, b in ((0, 60), (60, 80), (80, 100))]
+    chosen = [cell for cell in results["cells"] if cell["test_f1"] is not None]
+    assert len(results["cells"]) == 2 * (3 + len(tuning.CRITERIA) * 3 * 2)
+    assert len(chosen) == 2 * (2 + len(tuning.CRITERIA) * 3)
+    for cell in [*chosen[::5], *results["cells"][::17]]:
+        assert cell["valid_f1"] == pytest.approx(slow_f1(parts[0], parts[1], cell["target"], 15, cell))
+        if cell["test_f1"] is not None:
+            assert cell["test_f1"] == pytest.approx(slow_f1(parts[0], parts[2], cell["target"], 15, cell))
+
+
+def test_what_is_chosen_is_chosen_on_validation(results):
+    for target in ("LOC", "PER"):
+        cells = [cell for cell in results["cells"] if cell["target"] == target and cell["estimator"] == "selective"]
+        best = max(cell["valid_f1"] for cell in cells)
+        chosen = {entry["family"]: entry for entry in results["chosen"] if entry["target"] == target}
+        assert chosen["selective"]["valid_f1"] == best
+        assert chosen["all used lam=0"]["lam"] == 0
+        off_test = chosen["selective, size read off the test curve"]
+        assert off_test["test_f1"] == max(cell["test_f1"] for cell in cells if cell["test_f1"] is not None)
+        overall = results["targets"][target]["evaluations"]["selective"]["overall"]
+        assert overall["f1"] == pytest.approx(chosen["selective"]["test_f1"])
+
+
+def test_table_1_is_the_paper_s(results):
+    assert [round(row["direct"], 1) for row in results["table_1"]] == [47.6, 8.3, 16.7, 0]
+    assert [round(row["mle"], 1) for row in results["table_1"]] == [50, 50, 100, 0]
+
+
+def test_table_2_counts_types_and_contexts(results, documents):
+    everything = [row for row in results["table_2"] if row["target"] == "all"]
+    assert [row["contexts"] for row in everything] == [60 * 23, 20 * 23, 20 * 23]
+    assert 0 < everything[2]["unseen_share"] <= 1
+
+
+def test_same_results_same_bytes(results, tmp_path):
+    for name in ("a", "b"):
+        write_report(results, tmp_path / name)
+    files = sorted(path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*") if path.is_file())
+    assert len(files) == 1 + 7 + 4
+    for file in files:
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+def test_the_page_is_self_contained_and_complete(results, tmp_path):
+    page = write_report(results, tmp_path).read_text()
+    assert not re.search(r'(?:src|href)\s*=\s*"(?!#)', page)
+    assert "<script" not in page
+    assert page.count("<svg") == 2
+    for table in tables(results):
+        assert table.title in page or table.name == "findings"
+    for finding in findings(results):
+        assert finding.numbers.split(";")[0] in page
+
+
+def test_hostile_names_are_shown_as_text(results, tmp_path):
+    odd = json.loads(json.dumps(results).replace("LOC", "<b>&LOC"))
+    page = write_report(odd, tmp_path).read_text()
+    assert "<b>&LOC" not in page
+    assert "&lt;b&gt;&amp;LOC" in page
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed: apt-get install chromium")
+def test_the_page_opens_in_a_real_browser(results, tmp_path):
+    page = write_report(results, tmp_path)
+    command = [
+        "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--disable-sync", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom",
+        page.as_uri(),
+    ]  # fmt: skip
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    assert "Figure 1. Test F1" in shown
+    assert shown.count("<td") > 200
+
+
+def reproduce(corpus_file, folder, *arguments, check):
+    settings = folder / "settings.toml"
+    settings.write_text(
+        "train = 60\nvalid = 20\ntest = 20\nn = 3\nk = 15\nsizes = [2, 5, 50]\nlams = [1e-4, 1e-2]\nseed = 1\n"
+    )
+    command = [
+        RAREGRAM,
+        "reproduce",
+        "--config",
+        settings,
+        "--corpus",
+        corpus_file,
+        "--out",
+        folder / "out",
+        *arguments,
+    ]
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=120, **options)
+
+
+def without_times(results):
+    for target in results["targets"].values():
+        for cost in target["costs"].values():
+            cost.pop("seconds"), cost.pop("seconds_from_text")
+    return results
+
+
+def test_the_command_runs_reports_and_does_not_overwrite(corpus_file, tmp_path, results):
+    done = reproduce(corpus_file, tmp_path, check=True)
+    assert done.stdout.endswith(f"report: {tmp_path / 'out' / 'report.html'}\n")
+    assert "tuning LOC: 6 criteria x 3 sizes x 2 lam" in done.stderr
+    path = tmp_path / "out" / "results.json"
+    assert without_times(json.loads(path.read_text())) == without_times(json.loads(json.dumps(results)))
+    assert not list((tmp_path / "out").glob(".*"))
+    again = reproduce(corpus_file, tmp_path, check=False)
+    assert again.returncode == 1
+    assert "results.json is there already: --force runs again, --report-only" in again.stderr
+    page = (tmp_path / "out" / "report.html").read_bytes()
+    (tmp_path / "out" / "report.html").unlink()
+    reproduce(corpus_file, tmp_path, "--report-only", check=True)
+    assert (tmp_path / "out" / "report.html").read_bytes() == page
+    told = json.loads(reproduce(corpus_file, tmp_path, "--force", "--seed", "2", "--json", check=True).stdout)
+    assert {entry["target"] for entry in told["chosen"]} == {"LOC", "PER"}
+    assert json.loads(path.read_text())["config"]["seed"] == 2
+
+
+def test_an_interrupted_run_goes_on(corpus_file, tmp_path, results):
+    settings = tmp_path / "settings.toml"
+    reproduce(corpus_file, tmp_path, "--help", check=True)  # writes the settings
+    command = [RAREGRAM, "reproduce", "--config", settings, "--corpus", corpus_file, "--out", tmp_path / "out"]
+    for delay in (1.5, 2.5):
+        process = subprocess.Popen(
+            [str(part) for part in command], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        time.sleep(delay)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if process.returncode == -signal.SIGKILL:
+            assert not (tmp_path / "out" / "results.json").exists()
+        else:
+            shutil.rmtree(tmp_path / "out")
+    done = subprocess.run([str(part) for part in command], check=True, capture_output=True, timeout=120)
+    assert done.returncode == 0
+    found = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert without_times(found) == without_times(json.loads(json.dumps(results)))
+
+
+def test_tune_and_evaluate_commands(corpus_file, tmp_path, documents):
+    def run(*arguments, code=0):
+        done = subprocess.run(
+            [RAREGRAM, *map(str, arguments)], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+        )
+        assert done.returncode == code, done.stderr
+        return done.stdout if not code else done.stderr
+
+    (tmp_path / "valid.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents[60:]))
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents[:60]))
+    run("count", "train.jsonl", "-n", 3, "--spans", "units,whole", "--out", "train.counts")
+    options = ["--target", "LOC", "--sizes", "2,5", "--lams", "1e-4,1e-2", "--k", 20]
+    drawn = run("tune", "train.counts", "valid.jsonl", *options, "--out", "loc.rgm")
+    assert drawn.count("█") >= 4
+    assert "best: " in drawn
+    told = json.loads(run("tune", "train.counts", "valid.jsonl", *options, "--out", "loc.rgm", "--json"))
+    measured = json.loads(
+        run("evaluate", "loc.rgm", "valid.jsonl", "--k", 20, "--training", "train.counts", "--json")
+    )
+    assert measured["overall"]["f1"] == told["best"]["f1"] == max(cell["f1"] for cell in told["cells"])
+    assert set(measured["bands"]) == {"0", "1", "2-5", "more"}
+    shown = run("evaluate", "loc.rgm", "valid.jsonl", "--k", 20)
+    assert f"{told['best']['f1']:.4f}" in shown
+    assert "--sizes takes numbers" in run("tune", "train.counts", "valid.jsonl", "--sizes", "x", "--out", "y", code=2)
+    assert "choose a target" in run("tune", "train.counts", "valid.jsonl", "--out", "y", code=2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"sead": 1}, "an experiment has no setting 'sead'; it has corpus, seed"),
+        ({"k": 0}, "k parameter of an experiment"),
+        ({"sizes": []}, "sizes parameter of an experiment"),
+    ],
+)
+def test_wrong_settings_are_named(settings, message):
+    with pytest.raises(ParameterError, match=message):
+        Config.from_mapping(settings)
+
+
+def test_a_corpus_that_is_too_small_is_refused(config, tmp_path):
+    import pyarrow as pa
+
+    with pytest.raises(InputError, match="too small to be split in three"):
+        experiment.run(config, pa.table({"text": ["a b c", "d e f"]}), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed, so the corpus cannot be fetched")
+def test_the_shipped_tags_are_what_the_tagger_finds(tmp_path, monkeypatch):
+    """Tag a sample of the articles again, with the pipeline that made the shipped tags."""
+    from raregram.entities import load_pipeline
+    from raregram.standoff import load_tags, tagged_reuters
+    from raregram.tagging import DEFAULT_LABELS, tag
+
+    if "RAREGRAM_HOME" not in os.environ:
+        monkeypatch.setenv("RAREGRAM_HOME", str(tmp_path / "home"))
+    table = tagged_reuters()
+    assert len(table) == 17_834
+    assert sum(map(len, table["spans"].to_pylist())) == len(load_tags())
+    sample = table.slice(4000, 60)
+    rows = [{"id": row["id"], "text": row["text"]} for row in sample.to_pylist()]
+    pipeline = load_pipeline()
+    if pipeline.nlp.meta["version"] != "3.8.0":
+        pytest.skip(f"the shipped tags are of version 3.8.0, here is {pipeline.nlp.meta['version']}")
+    tag(rows, tmp_path / "again.parquet", labels=DEFAULT_LABELS, processes=1)
+    import pyarrow.parquet as pq
+
+    again = pq.read_table(tmp_path / "again.parquet")["spans"].to_pylist()
+    same = sum(
+        sorted(map(str, a)) == sorted(map(str, b)) for a, b in zip(again, sample["spans"].to_pylist(), strict=True)
+    )
+    assert same >= 58  # of 60: batches are put together differently, which can change the last bit of a score
