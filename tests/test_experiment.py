@@ -149,11 +149,18 @@ def test_hostile_names_are_shown_as_text(results, tmp_path):
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed: apt-get install chromium")
 def test_the_page_opens_in_a_real_browser(results, tmp_path):
     page = write_report(results, tmp_path)
+    quiet = ("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync")
+    profile = f"--user-data-dir={tmp_path / 'profile'}"
     command = [
-        "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom",
+        "chromium",
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        *quiet,
+        profile,
+        "--dump-dom",
         page.as_uri(),
-    ]  # fmt: skip
+    ]
     shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
     assert "Figure 1. Test F1" in shown
     assert shown.count("<td") > 200
@@ -164,18 +171,9 @@ def reproduce(corpus_file, folder, *arguments, check):
     settings.write_text(
         "train = 60\nvalid = 20\ntest = 20\nn = 3\nk = 15\nsizes = [2, 5, 50]\nlams = [1e-4, 1e-2]\nseed = 1\n"
     )
-    command = [
-        RAREGRAM,
-        "reproduce",
-        "--config",
-        settings,
-        "--corpus",
-        corpus_file,
-        "--out",
-        folder / "out",
-        *arguments,
-    ]
-    return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=120, **options)
+    command = [RAREGRAM, "reproduce", "--config", settings, "--corpus", corpus_file, "--out", folder / "out"]
+    parts = [str(part) for part in (*command, *arguments)]
+    return subprocess.run(parts, capture_output=True, text=True, timeout=120, check=check)
 
 
 def without_times(results):
