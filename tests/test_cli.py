@@ -332,3 +332,80 @@ def test_long_work_shows_progress_on_standard_error(model_file):
         error = process.stderr.read().decode()
         assert process.wait(timeout=20) == 0
     assert error.startswith("N-grams scored: 2,000 (")
+
+
+def test_contexts_of_one_item_and_labels_with_spaces_are_contexts(run, tmp_path):
+    (tmp_path / "one.tsv").write_text("LOC\tin\nO\tthat\n")
+    run("count", "one.tsv", "-n", 1, "--out", "one.counts")
+    assert rg.Counts.load(tmp_path / "one.counts").totals.tolist() == [2, 1]
+    (tmp_path / "spaces.tsv").write_text("New York\tlives in\nO\tsaid that\n")
+    run("count", "spaces.tsv", "--out", "spaces.counts")
+    assert rg.Counts.load(tmp_path / "spaces.counts").targets == ("New York",)
+
+
+def test_options_that_do_not_apply_are_refused(run, folder):
+    for option in (["--pad"], ["--labels", "LOC=PLACE"], ["--on-error", "skip"]):
+        assert "are for documents; these are contexts" in run("count", "train.tsv", *option, "-o", "x", code=2)
+    run("count", "train.tsv", "--targets", "LOC, PER", "--out", "x.counts")
+    assert rg.Counts.load(folder / "x.counts").targets == ("LOC", "PER")
+
+
+def test_a_renamed_column_keeps_its_name_beside_another_called_ngram(run, tmp_path, model_file):
+    (tmp_path / "both.csv").write_text("text,ngram\nthe a in at,OTHER\n")
+    (row,) = [json.loads(run("score", "loc.rgm", "both.csv", "--columns", "ngram=text", "--json"))]
+    assert (row["text"], row["ngram"]) == ("the a in at", "OTHER")
+    (tmp_path / "twice.csv").write_text("ngram,ngram\na,b\n")
+    assert "several columns called 'ngram'" in run("score", "loc.rgm", "twice.csv", code=1)
+
+
+def test_compressed_tables_are_tables(run, tmp_path):
+    import gzip
+
+    table = b"ngram,f_nu,f_de\na b, 3,1\nc d,0,2\n"
+    (tmp_path / "t.csv").write_bytes(table)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(table))
+    for name in ("t.csv", "t.csv.gz"):
+        run("fit", name, "--estimator", "direct", "--out", f"{name}.rgm")
+    assert (tmp_path / "t.csv.rgm").read_bytes() == (tmp_path / "t.csv.gz.rgm").read_bytes()
+    (tmp_path / "odd.csv").write_text("ngram,f_nu,f_de\na b,1_000,1\n")
+    assert "f_nu must be a whole number, got '1_000'" in run("fit", "odd.csv", "--out", "x", code=1)
+
+
+def test_a_damaged_count_file_is_called_so(run, folder):
+    run("count", "train.tsv", "--out", "c.counts")
+    (folder / "cut.counts").write_bytes((folder / "c.counts").read_bytes()[:-50])
+    assert "truncated or damaged" in run("fit", "cut.counts", "--out", "x.rgm", code=1)
+
+
+def test_lines_before_invalid_bytes_are_still_scored(model_file):
+    done = subprocess.run(
+        [RAREGRAM, "score", model_file], input=b"the a in at\nold \xff was near\n", capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout.count(b"\n")) == (1, 1)
+    assert b"line 2 is not valid UTF-8" in done.stderr
+
+
+def test_letters_that_would_break_a_line_are_escaped(run, tmp_path):
+    (tmp_path / "l.jsonl").write_text(json.dumps({"text": "a\tb\nc\x1bd", "spans": [[1, 2, "X"]]}) + "\n")
+    run("count", "l.jsonl", "-n", 2, "--kind", "letters", "--spans", "whole", "--out", "l.counts")
+    run("fit", "l.counts", "--out", "l.rgm")
+    ranked = run("rank", "l.rgm", "l.counts")
+    assert len(ranked.splitlines()) == 6
+    assert "\x1b" not in ranked
+
+
+def test_a_full_standard_output_is_an_error_not_a_traceback(model_file):
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [RAREGRAM, "info", model_file], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+
+
+def test_merge_names_the_file_that_does_not_fit(run, tmp_path):
+    (tmp_path / "a.tsv").write_text("X\ta b\n")
+    (tmp_path / "b.tsv").write_text("X\ta b c\n")
+    run("count", "a.tsv", "--out", "a.counts")
+    run("count", "b.tsv", "--out", "b.counts")
+    assert "b.counts: count tables with different n" in run("merge", "a.counts", "b.counts", "-o", "x", code=2)

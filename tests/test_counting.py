@@ -253,3 +253,43 @@ def test_nothing_is_left_behind(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", None)
     rg.count([{"text": "a b c"}], n=2, spans=["whole"], memory_limit=1)
     assert list(Path(tmp_path).iterdir()) == []
+
+
+def test_many_targets_stay_within_the_limit_and_give_the_same_table():
+    labels = [f"L{number}" for number in range(30)]
+    rng = np.random.default_rng(1)
+    corpus_ = [
+        {"items": [f"w{i}" for i in rng.integers(0, 300, 40)], "spans": [(9, 10, labels[row % 30]), (20, 21, "L1")]}
+        for row in range(200)
+    ]
+    whole = rg.count(corpus_, n=4)
+    assert whole == rg.count(corpus_, n=4, memory_limit=10_000, batch_bytes=2000)
+    assert len(whole.targets) == 30
+
+
+def test_a_target_may_be_named_by_a_string():
+    assert rg.count([{"text": "a b", "spans": [(1, 2, "LOC")]}], n=1, targets="LOC").targets == ("LOC",)
+    assert rg.Counts.from_contexts(["a b"], ["LOC"], targets="LOC").targets == ("LOC",)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n": 40_000}, "n parameter of a count must be a whole number <= 1000"),
+        ({"threads": -1}, "threads parameter of a count"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(options, message):
+    with pytest.raises(ParameterError, match=message):
+        rg.count([{"text": "a b"}], **options)
+
+
+def test_two_samples_have_no_targets():
+    with pytest.raises(ParameterError, match="two plain samples have no targets"):
+        rg.count(numerator=[["a", "b"]], denominator=[["a", "b"]], n=1, targets=["X"])
+
+
+def test_a_table_whose_whole_ngrams_were_all_dropped_cannot_be_fitted():
+    counts = rg.count([{"text": "a b c", "spans": [(2, 3, "X")]}], n=2, spans=["whole"], min_count=5)
+    with pytest.raises(InputError, match="min_count 5 dropped them all"):
+        rg.fit(counts, "X", "direct")

@@ -138,3 +138,13 @@ def test_a_failed_write_leaves_the_old_file_and_no_draft(model, files, tmp_path,
 def test_a_missing_folder_is_named(model, tmp_path):
     with pytest.raises(FileError, match=r"the folder .*nowhere does not exist"):
         model.save(tmp_path / "nowhere" / "x.rgm")
+
+
+def test_links_are_followed_and_devices_are_left_alone(model, tmp_path):
+    (tmp_path / "link.rgm").symlink_to(tmp_path / "real.rgm")
+    model.save(tmp_path / "link.rgm")
+    assert (tmp_path / "link.rgm").is_symlink()
+    assert rg.Model.load(tmp_path / "real.rgm").settings == model.settings
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(FileError, match="fifo: it is not a regular file"):
+        model.save(tmp_path / "fifo")

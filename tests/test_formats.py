@@ -294,9 +294,14 @@ def test_a_file_that_is_not_what_it_claims_is_named(tmp_path, name, content, mes
     [
         (pa.table({"x": [1]}), "has no column items or text; it has x"),
         (pa.table({"items": [["a"], None]}), "row 2: items is missing"),
-        (pa.table({"items": [["a", None]]}), "an item is missing"),
-        (pa.table({"text": ["a"], "spans": [[1]]}), "must hold lists of start, end and label"),
-        (pa.table({"text": ["a"], "spans": [[{"start": 0, "end": None, "label": "X"}]]}), "a span lacks start"),
+        (pa.table({"items": [["a"], ["a", None]]}), "row 2: items is missing, or a part of it"),
+        (pa.table({"text": ["a"], "spans": [[1]]}), r"spans must hold lists of start, end .* not list<item: int64>"),
+        (pa.table({"text": ["a"], "spans": [[{"start": 0, "end": None, "label": "X"}]]}), "row 1: spans is missing"),
+        (pa.table({"text": ["a"], "spans": [[{"start": 0.5, "end": 1.5, "label": "X"}]]}), "spans must hold lists"),
+        (pa.table({"text": [1]}), "the column text must hold strings, not int64"),
+        (pa.table({"text": [b"a"]}), "the column text must hold strings, not binary"),
+        (pa.table({"items": ["a"]}), "the column items must hold lists of strings, not string"),
+        (pa.table({"items": [[1]]}), "the column items must hold lists of strings"),
     ],
 )
 def test_strange_tables_are_named(table, message):
@@ -308,3 +313,106 @@ def test_a_table_of_ngrams_is_not_documents(tmp_path):
     pq.write_table(pa.table({"ngram": ["a b"], "f_nu": [1], "f_de": [2]}), tmp_path / "t.parquet")
     with pytest.raises(InputError, match=r"t\.parquet holds contexts, not documents"):
         rg.count(tmp_path / "t.parquet")
+
+
+def test_large_strings_and_dictionaries_are_strings():
+    texts = ["abc def", "ghi\u00a0jkl mno", "äöü x\u2003y"]
+    for kind in ("words", "letters"):
+        expected = rg.count(pa.table({"text": texts}), n=1, kind=kind, targets=[])
+        for form in (pa.array(texts, pa.large_string()), pa.array(texts).dictionary_encode()):
+            assert rg.count(pa.table({"text": form}), n=1, kind=kind, targets=[]) == expected
+    large = pa.array([text.split() for text in texts], pa.large_list(pa.large_string()))
+    assert rg.count(pa.table({"items": large}), n=1, targets=[]) == rg.count(
+        pa.table({"text": texts}), n=1, targets=[]
+    )
+
+
+def test_letters_of_tagged_words_have_their_spans_in_letters(tmp_path):
+    (tmp_path / "x.txt").write_text("He is in <LOC>New York</LOC> now")
+    counts = rg.count(tmp_path / "x.txt", n=3, kind="letters", spans=["whole"])
+    by_items = rg.count(
+        [{"items": ["He", "is", "in", "New", "York", "now"], "spans": [(3, 5, "LOC")]}],
+        n=3, kind="letters", spans=["whole"],
+    )  # fmt: skip
+    assert counts == by_items
+    part = counts.rows[0, 3]
+    at_target = part.keys[part.values[:, 1] > 0]
+    assert ["".join(counts.items[n].as_py() for n in key) for key in at_target.tolist()] == ["in "]
+    right = rg.count(tmp_path / "x.txt", n=2, kind="letters", spans=["whole"], side="right")
+    part = right.rows[0, 2]
+    (key,) = part.keys[part.values[:, 1] > 0].tolist()
+    assert "".join(right.items[n].as_py() for n in key) == " n"
+    letters = [{"items": list("abcd"), "spans": [(2, 3, "X")]}]
+    assert rg.count(letters, n=2, kind="letters").totals.tolist() == [3, 1]
+    with pytest.raises(InputError, match="does not fit"):
+        rg.count([{"text": "ab cd", "spans": [(1, 3, "X")]}], n=1, kind="letters")
+
+
+def test_spans_end_with_their_sentence(tmp_path):
+    (tmp_path / "iob").write_text("-DOCSTART- O\n\nlives O\nin O\nRome I-LOC\n\nParis I-LOC\nis O\n")
+    assert rg.count(tmp_path / "iob", n=1).totals.tolist() == [5, 2]
+    (tmp_path / "slash").write_text("in/O Rome/LOCATION\nParis/LOCATION is/O\n")
+    assert rg.count(tmp_path / "slash", n=1).totals.tolist() == [4, 2]
+
+
+def test_a_hash_is_an_item_and_a_comment_is_not(tmp_path):
+    (tmp_path / "c").write_text("# sent_id = 1\n# # NN O\nEU NNP B-ORG\nsays VB O\n")
+    counts = rg.count(tmp_path / "c", n=1, format="conll")
+    assert counts.items.to_pylist() == ["#", "EU", "says"]
+    assert counts.totals.tolist() == [3, 1]
+
+
+def test_two_samples_of_the_same_articles_count_them_twice(tmp_path):
+    (tmp_path / "reuters-000.json").write_text(json.dumps(REUTERS[:1]))
+    path = tmp_path / "reuters-000.json"
+    n_nu, n_de = rg.count(numerator=path, denominator=path, n=2).sizes("numerator")
+    assert n_nu == n_de > 0
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_parquet_and_docbin_may_be_compressed_as_a_whole(tmp_path, expected, ending):
+    rows = [{"items": i, "spans": [{"start": a, "end": b, "label": c} for a, b, c in s]} for i, s in CORPUS]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "c.parquet")
+    with pa.output_stream(str(tmp_path / f"c.parquet{ending}"), compression="detect") as stream:
+        stream.write((tmp_path / "c.parquet").read_bytes())
+    assert rg.count(tmp_path / f"c.parquet{ending}", n=2) == expected
+
+
+def test_documents_that_lack_something_can_be_skipped_everywhere(tmp_path):
+    table = pa.table({"text": ["a b", None, "c d"]})
+    with pytest.warns(UserWarning, match=r"1 documents were skipped: the table, row 2: text is missing"):
+        assert rg.count(table, n=1, on_error="skip").totals.tolist() == [4]
+    (tmp_path / "good.txt").write_text("a b c")
+    (tmp_path / "bad.txt").write_bytes(b"a b \xff c")
+    with pytest.warns(UserWarning, match="bad.txt, line 1 is not valid UTF-8"):
+        assert rg.count(tmp_path, n=1, on_error="skip").totals.tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"items": ["a"], "spans": [[0, 1000000000000000000000000000000, "X"]]}', "a span needs whole numbers"),
+        ('{"text": "a \\ud800 b"}', "is not valid Unicode"),
+        ('{"items": ["a"], "id": ' + "9" * 5000 + "}", "is not valid JSON"),
+        ('{"items": ["a"], "spans": true}', "spans must be a list"),
+    ],
+)
+def test_strange_json_is_named(tmp_path, line, message):
+    (tmp_path / "x.jsonl").write_text(line + "\n")
+    with pytest.raises(InputError, match=message):
+        rg.count(tmp_path / "x.jsonl", n=1)
+
+
+def test_strange_reuters_bodies_are_text(tmp_path):
+    (tmp_path / "r.json").write_text(json.dumps([{"id": 1, "body": 5}, {"id": 2, "body": "x \ud800 " * 30}]))
+    assert rg.count(tmp_path / "r.json", n=1, format="reuters-json").totals.tolist() == [30]
+
+
+def test_many_small_files_are_gathered_into_few_batches(tmp_path):
+    for number in range(200):
+        (tmp_path / f"{number}.txt").write_text(f"file {number} has words")
+    told = []
+    counts = rg.count(tmp_path, n=2, targets=[], progress=told.append)
+    assert counts.totals.tolist() == [600]
+    assert sum(told) == 200
+    assert len(told) == 1

@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import raregram as rg
 from conftest import corpora
-from raregram import cli, ratios, selection
+from raregram import ratios, selection
 from raregram.contexts import KINDS
 from raregram.counts import DENOMINATORS, SIDES
 from raregram.errors import InputError, ParameterError
@@ -330,9 +330,23 @@ def test_bad_ngrams_are_named(model, ngrams, message):
 def test_the_command_line_offers_what_the_library_has():
     from typing import get_args
 
-    assert get_args(cli.EstimatorName) == tuple(ESTIMATORS)
-    assert get_args(cli.Criterion) == selection.CRITERIA
-    assert get_args(cli.Side) == SIDES
-    assert get_args(cli.Kind) == KINDS
-    assert get_args(cli.Denominator) == DENOMINATORS
-    assert get_args(cli.Unseen) == UNSEEN
+    from raregram.cli import options
+    from raregram.corpus import ON_ERROR, SPLITS
+    from raregram.formats import CONTEXTS, FORMATS
+
+    assert get_args(options.EstimatorName) == tuple(ESTIMATORS)
+    assert get_args(options.Criterion) == selection.CRITERIA
+    assert get_args(options.Side) == SIDES
+    assert get_args(options.Kind) == KINDS
+    assert get_args(options.Denominator) == DENOMINATORS
+    assert get_args(options.Unseen) == UNSEEN
+    assert get_args(options.Format) == (*FORMATS, CONTEXTS)
+    assert get_args(options.Split) == SPLITS
+    assert get_args(options.OnError) == ON_ERROR
+
+
+def test_numbers_of_numpy_are_numbers(counts, tmp_path):
+    model = rg.fit(counts, "LOC", size=np.int64(3), lam=np.float32(0.5), seed=np.int32(1))
+    model.save(tmp_path / "m.rgm")
+    assert rg.Model.load(tmp_path / "m.rgm").settings == model.settings
+    counts.drop_rare(np.int64(2)).save(tmp_path / "c")

@@ -148,3 +148,16 @@ def test_other_numbers_of_classes_are_refused(data):
     shell = FeatureSelectiveLR().fit(X, np.arange(len(X)) % 2)
     with pytest.raises(ValueError, match="y has the class 7, but the classes are 0 and 1"):
         shell.partial_fit(X, np.full(len(X), 7))
+
+
+def test_odd_parameters_and_values(data):
+    X, y = data
+    shell = FeatureSelectiveLR(size=np.int64(4), random_state=None).fit(X, y)
+    assert shell.model_.settings.size == 4
+    odd = np.array([[True], [2.0], ["x"], [b"y"]], dtype=object)
+    assert sorted(FeatureSelectiveLR("product").fit(odd, [0, 1, 0, 1]).counts_.items.to_pylist()) == [
+        "1",
+        "2",
+        "x",
+        "y",
+    ]

@@ -51,6 +51,13 @@ class NGrams:
         """Return each N-gram as one string: words with a space between them, letters without."""
         return pc.binary_join(self.lists(), " " if kind == "words" else "")
 
+    def lines(self, kind: str) -> pa.Array:
+        """Return each N-gram as one string that fits into a line: letters that would break it are escaped."""
+        texts = self.texts(kind)
+        if kind == "words" or not pc.any(pc.match_substring_regex(texts, r"[\x00-\x1f\x7f\\]")).as_py():
+            return texts
+        return pa.array([text.encode("unicode_escape").decode() for text in texts.to_pylist()], pa.string())
+
 
 def chunks(ngrams: NGramsLike, size: int = CHUNK) -> Iterator[tuple[int, NGramsLike]]:
     """Yield (first row, part) for a long sequence, so that memory stays flat."""
@@ -135,6 +142,7 @@ def label_matrix(
            [0, 0],
            [1, 1]])
     """
+    targets = [targets] if isinstance(targets, str) else targets
     distinct, codes = _distinct_labels(labels)
     sets = [_label_set(label) for label in distinct]
     names = tuple(sorted(set().union(*sets) if targets is None else set(targets)))

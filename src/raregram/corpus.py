@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
 
@@ -185,6 +185,43 @@ def batches(rows: Iterable[Row], batch_bytes: int = BATCH_BYTES) -> Iterator[Doc
         yield make_batch(waiting)
 
 
+def gather(small: Iterable[Documents], batch_bytes: int) -> Iterator[Documents]:
+    """Put plain texts of many small files together into batches of a useful size."""
+    waiting: list[Documents] = []
+    size = 0
+    for batch in small:
+        plain = batch.texts is not None and not len(batch.span_document) and isinstance(batch.places, list)
+        if waiting and (not plain or size >= batch_bytes):
+            yield _joined(waiting)
+            waiting, size = [], 0
+        if plain:
+            waiting.append(batch)
+            size += batch.content.nbytes
+        else:
+            yield batch
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(parts: list[Documents]) -> Documents:
+    """Make one batch of several that have texts and no spans."""
+    if len(parts) == 1:
+        return parts[0]
+    ids = [part.ids if part.ids is not None else pa.nulls(len(part), pa.string()) for part in parts]
+    begins, ends = (
+        np.concatenate([np.ones(len(part), bool) if flag is None else flag for part, flag in flags])
+        for flags in ([(part, part.begins) for part in parts], [(part, part.ends) for part in parts])
+    )
+    return replace(
+        parts[0],
+        places=[part.where(row) for part in parts for row in range(len(part))],
+        texts=pa.concat_arrays([part.texts for part in parts]),
+        ids=pa.concat_arrays(ids),
+        begins=begins,
+        ends=ends,
+    )
+
+
 def make_batch(rows: Sequence[Row]) -> Documents:
     """Lay documents of one kind, all texts or all items, out as arrays."""
     ids, contents, spans, places = zip(*rows, strict=True)
@@ -240,9 +277,24 @@ def parse_document(document: Any, place: str) -> Row:
         fine = isinstance(content, list | tuple) and all(isinstance(item, str) for item in content)
     if not fine:
         raise InputError(f"{place}: a document needs items (a list of strings) or text (a string)")
-    name = document.get("id")
-    spans = [_parse_span(span, place) for span in document.get("spans") or []]
-    return None if name is None else str(name), content, spans, place
+    given = document.get("spans")
+    if not isinstance(given, list | tuple | None):
+        raise InputError(f"{place}: spans must be a list, got {given!r}")
+    spans = [_parse_span(span, place) for span in given or []]
+    name = None if document.get("id") is None else str(document.get("id"))
+    for text in (name or "", *([content] if isinstance(content, str) else content), *(span[2] for span in spans)):
+        if not text.isascii() and not _is_unicode(text):
+            raise InputError(f"{place} is not valid Unicode")
+    return name, content, spans, place
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a string can be written as UTF-8: it has no lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _parse_span(span: Any, place: str) -> tuple[int, int, str]:
@@ -251,7 +303,9 @@ def _parse_span(span: Any, place: str) -> tuple[int, int, str]:
         start, end, label = (span["start"], span["end"], span["label"]) if hasattr(span, "get") else span
     except (KeyError, TypeError, ValueError):
         raise InputError(f"{place}: a span needs start, end and label, got {span!r}") from None
-    whole = all(isinstance(bound, int) and not isinstance(bound, bool) for bound in (start, end))
+    whole = all(
+        isinstance(bound, int) and not isinstance(bound, bool) and abs(bound) < 2**62 for bound in (start, end)
+    )
     if not whole or not isinstance(label, str):
         raise InputError(f"{place}: a span needs whole numbers start and end and a label, got {span!r}")
     return start, end, label

@@ -8,6 +8,7 @@ j-1 items nearer to the boundary, further item), so keys are exact and always fi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 
 from raregram.contexts import KINDS, Numbers, insert_pads, split_texts
 from raregram.corpus import Documents, Policy
-from raregram.counts import SIDES, Ints, parse_spans
+from raregram.counts import LONGEST_NGRAM, SIDES, Ints, parse_spans
 from raregram.errors import InputError, check_choice, check_count
 from raregram.storage import Span
 
@@ -39,7 +40,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         """Raise `ParameterError` for whatever is out of its range."""
-        check_count("n", "a count", self.n)
+        check_count("n", "a count", self.n, at_most=LONGEST_NGRAM)
         check_choice("side", "a count", self.side, SIDES)
         check_choice("kind", "a count", self.kind, KINDS)
         check_count("min_count", "a count", self.min_count)
@@ -58,7 +59,7 @@ class Partial:
     items: pa.Array  # string, distinct, in no particular order
     targets: tuple[str, ...]
     totals: Ints  # (1 + targets,)
-    units: Ints  # (1 + targets, n, items)
+    units: list[tuple[Ints, Ints, Ints]]  # for the total and each target: position, item, frequency of what is there
     longer: dict[Span, tuple[Numbers, Ints]]  # keys (rows, width), values (rows, 1 + targets)
     documents: int
     longest: int  # items of the longest document
@@ -66,7 +67,8 @@ class Partial:
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        return self.units.nbytes + sum(keys.nbytes + values.nbytes for keys, values in self.longer.values())
+        units = sum(part.nbytes for column in self.units for part in column)
+        return units + sum(keys.nbytes + values.nbytes for keys, values in self.longer.values())
 
 
 @dataclass(frozen=True)
@@ -98,20 +100,22 @@ def count_batch(documents: Documents, plan: Plan, policy: Policy) -> Partial:
     if plan.everything is not None:
         targets, at_target = (plan.everything,), [windows.all()]
     totals = [int((windows.lengths - plan.n + 1).sum()), *map(len, at_target)]
-    units = [_count_units(windows, num_items), *(_count_at(windows, places, num_items) for places in at_target)]
+    units = [_count_units(windows, num_items)] + [_count_at(windows, places, num_items) for places in at_target]
     return Partial(
         items=encoded.dictionary,
         targets=targets,
         totals=np.array(totals, dtype=np.int64),
-        units=np.stack(units),
+        units=[_not_zero(counts) for counts in units],
         longer=_count_longer(windows, at_target, plan, num_items) if plan.longer else {},
-        documents=len(documents),
+        documents=len(documents) if documents.ends is None else int(documents.ends.sum()),
         longest=int(lengths.max(initial=0)),
     )
 
 
 def _items_of(documents: Documents, plan: Plan, policy: Policy) -> tuple[Documents, pa.Array, Ints]:
     """Split texts into items, drop documents whose spans lie outside, and pad."""
+    if plan.kind == "letters":
+        documents = _as_letters(documents)
     items, lengths = split_documents(documents, plan.kind)
     outside = _outside(documents, lengths)
     for row in np.unique(documents.span_document[outside]).tolist():
@@ -120,6 +124,31 @@ def _items_of(documents: Documents, plan: Plan, policy: Policy) -> tuple[Documen
         documents = _without(documents, np.unique(documents.span_document[outside]))
         items, lengths = split_documents(documents, plan.kind)
     return _padded(documents, items, lengths, plan) if plan.pad else (documents, items, lengths)
+
+
+def _as_letters(documents: Documents) -> Documents:
+    """Turn documents of words into texts whose spans are counted in letters, from where their words stand.
+
+    Items that are letters already are left as they are.
+    """
+    if documents.items is not None:
+        words = documents.items.flatten()
+        if not len(words) or pc.max(pc.utf8_length(words)).as_py() <= 1:
+            return documents
+        documents = replace(documents, texts=pc.binary_join(documents.items, " "), items=None)
+    if not len(documents.span_document):
+        return documents
+    start, end = documents.span_start.copy(), documents.span_end.copy()
+    for row in np.unique(documents.span_document).tolist():
+        bounds = np.array([match.span() for match in re.finditer(r"\S+", documents.content[row].as_py())]).reshape(
+            -1, 2
+        )
+        here = np.flatnonzero(documents.span_document == row)
+        inside = here[(start[here] >= 0) & (start[here] < end[here]) & (end[here] <= len(bounds))]
+        start[inside], end[inside] = bounds[start[inside], 0], bounds[end[inside] - 1, 1]
+        outside = np.setdiff1d(here, inside)
+        end[outside] = np.iinfo(np.int64).max  # still outside when letters are counted
+    return replace(documents, span_start=start, span_end=end)
 
 
 def split_documents(documents: Documents, kind: str) -> tuple[pa.Array, Ints]:
@@ -217,6 +246,12 @@ def _count_units(windows: Windows, num_items: int) -> Ints:
         gained = np.bincount(windows.numbers[last - n + 1 + k], minlength=num_items)
         counts[k] = counts[k - 1] - lost + gained
     return counts
+
+
+def _not_zero(counts: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return position, item and frequency of what was seen: most items of a batch are rare, and most cells empty."""
+    position, item = np.nonzero(counts)
+    return position, item, counts[position, item]
 
 
 def _count_at(windows: Windows, places: Ints, num_items: int) -> Ints:

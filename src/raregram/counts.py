@@ -30,6 +30,7 @@ from raregram.storage import PathLike, Span, SpanRows, SpanTable, row_bytes, spa
 
 SIDES = ("left", "right")
 DENOMINATORS = ("complement", "all")
+LONGEST_NGRAM = 1000  # items
 LARGEST_TOTAL = 2**53  # up to here doubles hold whole numbers exactly
 
 Ints = npt.NDArray[np.int64]
@@ -313,7 +314,7 @@ class Counts:
         rows = {
             span: part if span[1] - span[0] == 1 else _at_least(part, min_count) for span, part in self.rows.items()
         }
-        return self._replace(rows=rows, min_count=max(min_count, self.min_count))
+        return self._replace(rows=rows, min_count=max(int(min_count), self.min_count))
 
     def with_targets(self, targets: Sequence[str]) -> Counts:
         """Return this table with columns for exactly these targets, zeros for those that it does not have.
@@ -397,7 +398,7 @@ def parse_spans(spans: Sequence[str], n: int, side: str) -> list[Span]:
     >>> parse_spans(["suffixes:3", "whole"], n=4, side="left")
     [(0, 1), (1, 2), (2, 3), (3, 4), (2, 4), (1, 4), (0, 4)]
     """
-    check_count("n", "parse_spans", n)
+    check_count("n", "a count", n, at_most=LONGEST_NGRAM)
     found = {(k, k + 1) for k in range(n)}
     for name in [spans] if isinstance(spans, str) else spans:
         kind, _, length = name.partition(":")

@@ -60,10 +60,12 @@ def check_choice(name: str, owner: str, value: object, choices: Iterable[str]) -
         raise must_be(name, owner, "one of " + ", ".join(repr(choice) for choice in names), value)
 
 
-def check_count(name: str, owner: str, value: Any, at_least: int = 1) -> None:
-    """Raise unless `value` is a whole number of at least `at_least`."""
+def check_count(name: str, owner: str, value: Any, at_least: int = 1, at_most: int | None = None) -> None:
+    """Raise unless `value` is a whole number in a range."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < at_least:
         raise must_be(name, owner, f"a whole number >= {at_least}", value)
+    if at_most is not None and int(value) > at_most:
+        raise must_be(name, owner, f"a whole number <= {at_most}", value)
 
 
 def check_lam(value: Any, owner: str) -> None:

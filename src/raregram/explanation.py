@@ -51,7 +51,7 @@ class Explanation:
     def headline(self) -> str:
         """Say the result in a line."""
         if math.isnan(self.log_ratio):
-            return f"{self.target}: no evidence, this N-gram was never seen  ({self.model})"
+            return f"{self.target}: no evidence, the model does not hold this N-gram  ({self.model})"
         return f"{self.target}: log ratio {self.log_ratio:+.4f}, ratio {self.ratio:.4g}  ({self.model})"
 
     def lines(self) -> list[str]:

@@ -76,6 +76,8 @@ def fit(
             "count again with the spans 'units' and 'whole'"
         )
     parts = [_held(counts, span, settings) for span in settings.spans]
+    if not any(map(len, parts)):
+        raise InputError(f"this table holds no whole N-grams any more: min_count {counts.min_count} dropped them all")
     return Model.build(settings, *_compact(counts.items, parts))
 
 

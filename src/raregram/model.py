@@ -96,6 +96,9 @@ class Settings:
             check_choice("criterion", "fit", self.criterion, CRITERIA)
             check_count("size", "fit", self.size)
             check_count("seed", "fit", self.seed, at_least=0)
+        for name, kind in (("lam", float), ("size", int), ("seed", int)):  # of NumPy's numbers, which JSON lacks
+            value = getattr(self, name)
+            object.__setattr__(self, name, None if value is None else kind(value))
 
     @property
     def spans(self) -> list[Span]:

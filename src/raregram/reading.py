@@ -5,8 +5,10 @@ Every reader streams. A batch knows where its rows come from, so that an error c
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,13 +19,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from raregram.contexts import NGrams
 from raregram.corpus import LONGEST_LINE, STANDARD_INPUT, expand, naming
 from raregram.counts import Counts
 from raregram.errors import FileError, InputError, ParameterError
 from raregram.formats import CONTEXTS, recognise
+from raregram.formats.tables import open_parquet
 from raregram.storage import is_raregram_file
 
 READ_BYTES = 1 << 22  # of text at a time; a pipe gives what it has
@@ -39,7 +41,8 @@ class Batch:
     first: int  # the number of the first row, counted from 1
     ngrams: pa.Array  # string, or list of strings
     columns: Mapping[str, pa.Array] = field(default_factory=dict)  # label, f_nu and f_de where they are
-    others: Mapping[str, pa.Array] = field(default_factory=dict)  # further columns of a table
+    table: Mapping[str, pa.Array] = field(default_factory=dict)  # all columns of a table, under its own names
+    name: str = "ngram"  # of the column of N-grams
 
     def where(self, row: int) -> str:
         """Name a row in an error message."""
@@ -54,10 +57,10 @@ class Batch:
 
     def head(self, rows: int) -> Batch:
         """Return the batch's first rows."""
-        columns, others = (
-            {name: column[:rows] for name, column in some.items()} for some in (self.columns, self.others)
+        columns, table = (
+            {name: column[:rows] for name, column in some.items()} for some in (self.columns, self.table)
         )
-        return replace(self, ngrams=self.ngrams[:rows], columns=columns, others=others)
+        return replace(self, ngrams=self.ngrams[:rows], columns=columns, table=table)
 
 
 def read_contexts(source: str, rename: Mapping[str, str] | None = None) -> Iterator[Batch]:
@@ -78,10 +81,14 @@ def read_contexts(source: str, rename: Mapping[str, str] | None = None) -> Itera
         raise FileError(f"{source} is a folder; name the files in it")
     if is_raregram_file(path):
         return iter([_whole_ngrams(Counts.load(path), source)])
-    if path.suffix.lower() in (".parquet", ".pq"):
-        return _read_table(_parquet_batches(path), source, rename or {})
-    if path.suffix.lower() == ".csv":
-        return _read_table(_csv_batches(path), source, rename or {})
+    suffix = Path(source.removesuffix(".gz").removesuffix(".zst")).suffix.lower()
+    if suffix in (".parquet", ".pq"):
+        return _read_table(_parquet_batches(source), source, rename or {})
+    if suffix == ".csv":
+        return _read_table(_csv_batches(source), source, rename or {})
+    with path.open("rb") as file:
+        if file.read(4) == b"PAR1":
+            raise FileError(f"{source} is not a raregram file, or it is truncated or damaged")
     return _read_text(path)
 
 
@@ -163,11 +170,12 @@ def _count_batch(batch: Batch, targets: Sequence[str] | None, options: dict[str,
 def _frequencies(batch: Batch, name: str) -> npt.NDArray[Any]:
     """Return a column of numbers, also from text; the error names the row that is none."""
     column = batch.columns[name]
-    for row, value in enumerate(column.to_pylist() if pa.types.is_string(column.type) else []):
-        try:
-            float(value)
-        except ValueError:
-            raise InputError(f"{batch.where(row)}: {name} must be a whole number, got {value!r}", row) from None
+    if pa.types.is_string(column.type):
+        plain = pc.match_substring_regex(column, r"^\s*-?\d+(\.\d*)?([eE]\+?\d+)?\s*$")
+        for row in np.flatnonzero(~np.asarray(plain.fill_null(True)))[:1].tolist():
+            found = column[row].as_py()
+            raise InputError(f"{batch.where(row)}: {name} must be a whole number, got {found!r}", row)
+        column = pc.utf8_trim_whitespace(column)
     if column.null_count:
         row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
         raise InputError(f"{batch.where(row)}: {name} is missing", row)
@@ -191,20 +199,35 @@ def _read_text(path: Path) -> Iterator[Batch]:
 def _read_lines(read: Callable[[int], bytes], source: str) -> Iterator[Batch]:
     """Yield whole lines as they come, each batch as many as one `read` brings."""
     pieces: list[bytes] = []
-    line, waiting = 1, 0
-    while data := read(READ_BYTES):
-        cut = data.rfind(b"\n") + 1
-        if cut:
-            batch = _parse_lines(b"".join([*pieces, data[:cut]]), source, line)
-            line += len(batch)
+    line, waiting, labelled = 1, 0, None
+    for data in itertools.chain(iter(lambda: read(READ_BYTES), b""), [b""]):
+        cut = data.rfind(b"\n") + 1 if data else 0
+        whole = b"".join([*pieces, data[:cut]]) if cut or not data else b""
+        if whole:
+            for batch in _valid_batches(whole, source, line):
+                has_label = "label" in batch.columns
+                if labelled not in (None, has_label):
+                    raise InputError(f"{batch.where(0)}: some lines have a label and some have none")
+                labelled = has_label
+                yield batch
+                line += len(batch)
             pieces, waiting = [], 0
-            yield batch
         pieces.append(data[cut:])
         waiting += len(data) - cut
         if waiting > LONGEST_LINE:
             raise InputError(f"{source}, line {line} is longer than {LONGEST_LINE >> 20} MiB: is this a text file?")
-    if rest := b"".join(pieces):
-        yield _parse_lines(rest, source, line)
+
+
+def _valid_batches(data: bytes, source: str, first: int) -> Iterator[Batch]:
+    """Yield the lines as a batch; of invalid bytes, yield what comes before their line and then raise."""
+    row = _first_invalid(data)
+    if row is None:
+        yield _parse_lines(data, source, first)
+        return
+    before = b"\n".join(data.split(b"\n")[:row]) + b"\n" if row else b""
+    if before:
+        yield _parse_lines(before, source, first)
+    raise InputError(f"{source}, line {first + row} is not valid UTF-8")
 
 
 def _parse_lines(data: bytes, source: str, first: int) -> Batch:
@@ -216,11 +239,6 @@ def _parse_lines(data: bytes, source: str, first: int) -> Batch:
         ends = np.append(ends, len(data))
     offsets = np.concatenate([[0], ends]).astype(np.int32)
     lines = pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(data))
-    try:
-        lines.validate(full=True)
-    except pa.ArrowInvalid:
-        row = _first_invalid(data)
-        raise InputError(f"{source}, line {first + row} is not valid UTF-8") from None
     lines = pc.utf8_rtrim(lines, characters="\r\n")
     tabs = np.asarray(pc.find_substring(lines, "\t")) >= 0
     if not tabs.any():
@@ -233,13 +251,13 @@ def _parse_lines(data: bytes, source: str, first: int) -> Batch:
     return Batch(source, "line", first, items, {"label": label})
 
 
-def _first_invalid(data: bytes) -> int:
-    """Return the index of the first line that is not UTF-8."""
+def _first_invalid(data: bytes) -> int | None:
+    """Return the index of the first line that is not UTF-8, None if all are."""
     try:
         data.decode()
     except UnicodeDecodeError as error:
         return data.count(b"\n", 0, error.start)
-    return 0
+    return None
 
 
 def _read_table(batches: Iterator[pa.RecordBatch], source: str, rename: Mapping[str, str]) -> Iterator[Batch]:
@@ -253,6 +271,9 @@ def _read_table(batches: Iterator[pa.RecordBatch], source: str, rename: Mapping[
 def _table_batch(records: pa.RecordBatch, source: str, first: int, rename: Mapping[str, str]) -> Batch:
     """Sort the columns of a table by their meaning."""
     names = {name: rename.get(name, name) for name in COLUMNS}
+    twice = [name for name, times in Counter(records.schema.names).items() if times > 1]
+    if twice:
+        raise InputError(f"{source} has several columns called {twice[0]!r}")
     for name, theirs in names.items():
         if theirs not in records.schema.names and (name == "ngram" or name in rename):
             raise InputError(
@@ -260,20 +281,23 @@ def _table_batch(records: pa.RecordBatch, source: str, first: int, rename: Mappi
                 f"Say which one is meant with --columns {name}=NAME"
             )
     known = {name: records.column(theirs) for name, theirs in names.items() if theirs in records.schema.names}
-    others = {name: records.column(name) for name in records.schema.names if name not in names.values()}
-    return Batch(source, "row", first, known.pop("ngram"), known, others)
+    table = {name: records.column(name) for name in records.schema.names}
+    return Batch(source, "row", first, known.pop("ngram"), known, table, names["ngram"])
 
 
-def _parquet_batches(path: Path) -> Iterator[pa.RecordBatch]:
-    with naming(str(path)), pq.ParquetFile(path) as file:
+def _parquet_batches(source: str) -> Iterator[pa.RecordBatch]:
+    with naming(source), open_parquet(source) as file:
         yield from file.iter_batches()
 
 
-def _csv_batches(path: Path) -> Iterator[pa.RecordBatch]:
+def _csv_batches(source: str) -> Iterator[pa.RecordBatch]:
     """Yield batches of text columns: what is a number is decided by what the column is for."""
-    with naming(str(path)):
-        with pyarrow.csv.open_csv(path) as reader:
+    with naming(source):
+        with pa.input_stream(source, compression="detect") as stream, pyarrow.csv.open_csv(stream) as reader:
             as_text = {name: pa.string() for name in reader.schema.names}
         options = pyarrow.csv.ConvertOptions(column_types=as_text, strings_can_be_null=False)
-        with pyarrow.csv.open_csv(path, convert_options=options) as reader:
+        with (
+            pa.input_stream(source, compression="detect") as stream,
+            pyarrow.csv.open_csv(stream, convert_options=options) as reader,
+        ):
             yield from reader

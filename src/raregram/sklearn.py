@@ -41,7 +41,7 @@ class FeatureSelectiveLR(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         unseen: "neutral" or "formula".
         fit_prior: whether `predict` and `predict_proba` use the class frequencies; else both classes are even,
             and `predict` tells the sign of `decision_function`.
-        random_state: seed of the criterion "random".
+        random_state: seed of the criterion "random"; None is 0.
 
     Attributes:
         classes_: the two classes, the positive one last.
@@ -59,7 +59,7 @@ class FeatureSelectiveLR(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         lam: float = 1e-5,
         unseen: str = "neutral",
         fit_prior: bool = True,
-        random_state: int = 0,
+        random_state: int | None = 0,
     ) -> None:
         self.estimator = estimator
         self.criterion = criterion
@@ -139,7 +139,7 @@ class FeatureSelectiveLR(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 size=self.size,
                 lam=self.lam,
                 unseen=self.unseen,
-                seed=self.random_state,
+                seed=0 if self.random_state is None else self.random_state,
             )
         return self
 
@@ -182,6 +182,6 @@ def _category(value: Any) -> str:
     """Return the name of a category."""
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
-    if isinstance(value, bool | np.bool_ | float | np.floating) and value == int(value):
+    if isinstance(value, bool | np.bool_) or (isinstance(value, float | np.floating) and float(value).is_integer()):
         return str(int(value))
     return str(value)

@@ -166,7 +166,9 @@ def _file_metadata(path: PathLike) -> dict[bytes, bytes]:
 @contextmanager
 def atomic_path(path: PathLike) -> Iterator[Path]:
     """Give a draft's name to write to; move it to `path` at the end, or remove it if writing failed."""
-    final = Path(path)
+    final = Path(path).resolve() if Path(path).is_symlink() else Path(path)
+    if final.exists() and not final.is_file():
+        raise FileError(f"cannot write {final}: it is not a regular file")
     draft = sibling(final, "draft")
     try:
         yield draft

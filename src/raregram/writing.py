@@ -70,8 +70,8 @@ def json_lines(batch: Batch, log_ratio: Floats) -> bytes:
 
 def score_table(batch: Batch, log_ratio: Floats) -> pa.Table:
     """Return the columns of a batch with one more, `log_ratio`."""
-    columns = {"ngram": batch.ngrams, **batch.columns, **batch.others}
-    return pa.table({**columns, "log_ratio": log_ratio})
+    columns = batch.table or {"ngram": batch.ngrams, **batch.columns}
+    return pa.table({**columns, batch.name: batch.ngrams, "log_ratio": log_ratio})
 
 
 def to_json(value: Any) -> str:

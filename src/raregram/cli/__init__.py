@@ -5,7 +5,6 @@ Exit code 0, 1 (the input or the work failed) or 2 (the call was wrong).
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated, NoReturn
 
@@ -33,8 +32,8 @@ def main() -> NoReturn:
         _fail(error, code=2)
     except RaregramError as error:
         _fail(error, code=1)
-    except BrokenPipeError:  # the reader has seen enough, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:  # what the system says of standard output, such as a full disk
+        _fail(error, code=1)
     sys.exit(0)
 
 
@@ -50,7 +49,7 @@ def _version(value: bool) -> None:
 
 
 @app.callback()
-def options(
+def about(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
 ) -> None:
     """Likelihood ratios of N-grams, above all of those that were seen rarely or never.

@@ -29,6 +29,7 @@ from raregram.cli.options import (
     parse_pairs,
 )
 from raregram.cli.printing import report
+from raregram.errors import InputError, ParameterError
 
 
 def fetch(
@@ -161,14 +162,19 @@ def count(
 
     Example: `raregram count tagged.parquet --targets LOC,PER --spans units,suffixes:5 --out all.counts`
     """
-    names, wanted = parse_names(targets), tuple(spans.split(","))
-    if sources and _are_contexts(sources, format):
+    names, wanted = parse_names(targets), tuple(parse_names(spans) or [])
+    if format is None and (item_column, tag_column, sentences) != (0, -1, False):
+        format = "conll"  # noqa: A001
+    skipped = 0
+    if sources and not numerator and not denominator and _are_contexts(sources, format):
+        if pad or labels or on_error != "stop":
+            raise ParameterError("--pad, --labels and --on-error are for documents; these are contexts")
         _count_contexts(
             sources, out, columns, quiet, targets=names, n=n, spans=wanted, side=side, kind=kind, denominator=f_de,
             min_count=min_count,
         )  # fmt: skip
     else:
-        _count_documents(
+        skipped = _count_documents(
             (sources or None, numerator, denominator),
             out,
             plan={
@@ -193,7 +199,7 @@ def count(
             memory_limit=parse_bytes(memory_limit),
             quiet=quiet,
         )
-    report(out, as_json, quiet)
+    report(out, as_json, quiet, {"skipped": skipped})
 
 
 def merge(
@@ -214,10 +220,11 @@ def merge(
     from raregram.counts import Counts
 
     counts = Counts.load(sources[0])
-    for source in sources[1:]:
-        counts = counts + Counts.load(source)
-    for source in subtract or []:
-        counts = counts - Counts.load(source)
+    for source, sign in [*((more, 1) for more in sources[1:]), *((less, -1) for less in subtract or [])]:
+        try:
+            counts = counts + Counts.load(source) if sign > 0 else counts - Counts.load(source)
+        except (InputError, ParameterError) as error:
+            raise type(error)(f"{source}: {error}") from error
     counts.drop_rare(min_count).save(out)
     report(out, as_json, quiet)
 
@@ -248,7 +255,8 @@ def _count_documents(
     on_error: str,
     quiet: bool,
     **resources: Any,
-) -> None:
+) -> int:
+    """Count documents into a file; return how many were skipped."""
     from raregram import engines, storage
     from raregram.corpus import Options, Policy
     from raregram.counting import Plan
@@ -266,6 +274,7 @@ def _count_documents(
         print(f"raregram: skipped: {example}", file=sys.stderr)
     if policy.skipped:
         print(f"raregram: {policy.skipped:,} documents skipped", file=sys.stderr)
+    return policy.skipped
 
 
 COMMANDS = (fetch, tag, count, merge)

@@ -220,7 +220,7 @@ def _score_batch(model: Model, batch: Batch, write: Any, texts: bool) -> None:
             _score_batch(model, batch.head(error.row), write, texts)
         raise
     log_ratio = model.log_ratio(ngrams.lists())
-    write(batch.with_texts(ngrams.texts(model.settings.kind)) if texts else batch, log_ratio)
+    write(batch.with_texts(ngrams.lines(model.settings.kind)) if texts else batch, log_ratio)
 
 
 COMMANDS = (fit, score, rank, explain, info)

@@ -66,7 +66,7 @@ Columns = Annotated[
 
 def parse_names(text: str | None) -> list[str] | None:
     """Parse 'a,b'."""
-    return None if text is None else [name for name in text.split(",") if name]
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
 def parse_pairs(text: str | None) -> dict[str, str]:

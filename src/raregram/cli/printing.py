@@ -6,12 +6,12 @@ import sys
 from typing import Any
 
 
-def report(path: str, as_json: bool, quiet: bool) -> None:
+def report(path: str, as_json: bool, quiet: bool, more: dict[str, Any] | None = None) -> None:
     """Say what was written."""
     from raregram.describing import describe, summary
 
     if as_json:
-        print_facts(describe(path), as_json)
+        print_facts({**describe(path), **(more or {})}, as_json)
     elif not quiet:
         print(f"{path}: {summary(path)}", file=sys.stderr)
 

@@ -64,6 +64,7 @@ def count(
     >>> count(documents, n=2).totals
     array([7, 1])
     """
+    targets = [targets] if isinstance(targets, str) else targets
     plan = Plan(
         n=n,
         side=side,
@@ -107,10 +108,12 @@ def count_table(
     if source is not None:
         samples = [(read_documents(source, options), plan)]
     else:
+        if plan.targets:
+            raise ParameterError("two plain samples have no targets: leave targets out")
         plain = replace(plan, targets=())
         samples = [
             (read_documents(numerator, options), replace(plain, everything=NUMERATOR)),
-            (read_documents(denominator, options), plain),
+            (read_documents(denominator, replace(options, seen=set())), plain),
         ]
     with local.count_table(
         samples, options.policy, threads=threads, memory_limit=memory_limit, folder=folder, progress=progress

@@ -1,7 +1,7 @@
 """The local engine: batches through the kernel in threads, partial tables added up in memory or by DuckDB.
 
 Items get numbers as they come, and their final numbers, in byte order, when all have been seen. Frequencies of units
-are added up in one dense array. Rows of longer spans are kept until they take a quarter of the memory limit, then
+are added up in memory. They and the rows of longer spans are kept until they take a quarter of the memory limit, then
 written to Parquet files; in the end DuckDB groups, adds and sorts them within half of the limit. Sums do not depend
 on the order of their terms, so the result is the same to the last bit whatever the batches, threads and limit.
 """
@@ -29,11 +29,12 @@ from raregram.contexts import Numbers
 from raregram.corpus import Documents, Policy
 from raregram.counting import Partial, Plan, count_batch
 from raregram.counts import Ints, counts_columns, counts_header, parse_spans
-from raregram.errors import FileError, InputError
+from raregram.errors import FileError, InputError, check_count
 from raregram.storage import Span, SpanRows, SpanTable
 
 MEMORY_LIMIT = 4 << 30  # bytes
 CHUNK = 1 << 18  # rows of a span at a time
+WAITING_BYTES = 1 << 23  # of frequencies that wait to be added up
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,32 @@ class HeldRows:
     columns: list[int]
 
 
+class SparseCounts:
+    """Frequencies by a whole number; what comes is kept as it is until there is much of it, then added up."""
+
+    def __init__(self) -> None:
+        self.codes, self.counts = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        self.waiting: list[tuple[Ints, Ints]] = []
+        self.nbytes = 0
+
+    def add(self, codes: Ints, counts: Ints) -> None:
+        """Add frequencies."""
+        self.waiting.append((codes, counts))
+        self.nbytes += codes.nbytes + counts.nbytes
+        if self.nbytes > 3 * max(self.codes.nbytes, WAITING_BYTES):
+            self.added_up()
+
+    def added_up(self) -> tuple[Ints, Ints]:
+        """Return the distinct numbers, sorted, and their frequencies."""
+        if self.waiting:
+            codes = np.concatenate([self.codes, *(codes for codes, _ in self.waiting)])
+            counts = np.concatenate([self.counts, *(counts for _, counts in self.waiting)])
+            self.codes, row = np.unique(codes, return_inverse=True)
+            self.counts = np.bincount(row, weights=counts, minlength=len(self.codes)).astype(np.int64)
+            self.waiting, self.nbytes = [], self.codes.nbytes + self.counts.nbytes
+        return self.codes, self.counts
+
+
 class Accumulator:
     """Adds up partial tables, and gives the whole in the end."""
 
@@ -53,7 +80,7 @@ class Accumulator:
         self.number: dict[str, int] = {}  # of each item, as they come
         self.column: dict[str, int] = {}  # of each target, as they come; column 0 is the total
         self.totals = np.zeros(1, dtype=np.int64)
-        self.units = np.zeros((1, plan.n, 0), dtype=np.int64)  # (1 + targets, n, items), with room to grow
+        self.units: list[SparseCounts] = []  # of each column, by item * n + position
         self.used = np.zeros(0, dtype=bool)  # (items,) whether some window holds it; documents may be too short
         self.held: dict[Span, list[HeldRows]] = {span: [] for span in plan.longer}
         self.spilled: dict[Span, list[Path]] = {}
@@ -66,16 +93,15 @@ class Accumulator:
         columns = [0, *(self.column.setdefault(target, len(self.column) + 1) for target in partial.targets)]
         self._make_room()
         self.totals[columns] += partial.totals
-        self.used[numbers[partial.units[0].any(axis=0)]] = True
-        for column, counts in zip(columns, partial.units, strict=True):
-            position, item = np.nonzero(counts)  # most items of a batch are rare, and most cells empty
-            self.units[column, position, numbers[item]] += counts[position, item]
+        self.used[numbers[partial.units[0][1]]] = True
+        for column, (position, item, counts) in zip(columns, partial.units, strict=True):
+            self.units[column].add(numbers[item].astype(np.int64) * self.plan.n + position, counts)
         for span, (keys, values) in partial.longer.items():
             self.held[span].append(HeldRows(numbers[keys], values, columns))
             self.held_bytes += keys.nbytes + values.nbytes
         self.documents += partial.documents
         self.longest = max(self.longest, partial.longest)
-        if self.held_bytes + self.units.nbytes > self.memory_limit // 4:
+        if self.held_bytes + sum(units.nbytes for units in self.units) > self.memory_limit // 4:
             self._spill()
 
     def parts(self) -> tuple[pa.Array, Iterator[SpanRows]]:
@@ -85,7 +111,7 @@ class Accumulator:
         order = used[np.asarray(pc.array_sort_indices(names.take(pa.array(used))))]
         final = np.full(len(names), -1, dtype=np.int32)
         final[order] = np.arange(len(order), dtype=np.int32)
-        return names.take(pa.array(order)), self._rows(order, final)
+        return names.take(pa.array(order)), self._rows(final)
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -97,42 +123,51 @@ class Accumulator:
         """The columns of the total and of the targets, in order of their names."""
         return [0, *(self.column[target] for target in self.targets)]
 
-    def _rows(self, order: Ints, final: Numbers) -> Iterator[SpanRows]:
+    def _rows(self, final: Numbers) -> Iterator[SpanRows]:
         """Yield the rows of every span, sorted."""
         for k in range(self.plan.n):
             if (k, k + 1) in self.spilled:
                 yield from self._added_up((k, k + 1), final)
                 continue
-            values = self.units[self.target_columns, k][:, order].T
-            seen = np.flatnonzero(values[:, 0])
-            yield SpanRows((k, k + 1), seen.astype(np.int32)[:, None], values[seen])
+            rows = self._unit_rows(k)
+            numbers = final[rows.keys[:, 0]]
+            order = np.argsort(numbers)
+            yield SpanRows((k, k + 1), numbers[order, None], rows.values[order][:, self.target_columns])
         for span in self.plan.longer:
             yield from self._added_up(span, final)
 
+    def _unit_rows(self, k: int) -> HeldRows:
+        """Return the units of one position that are in memory, with a value for every column."""
+        codes, counts = self.units[0].added_up()
+        here = codes % self.plan.n == k
+        codes = codes[here]
+        values = np.zeros((len(codes), len(self.units)), dtype=np.int64)
+        values[:, 0] = counts[here]
+        for column, units in enumerate(self.units[1:], 1):
+            of_target, counts = units.added_up()
+            here = of_target % self.plan.n == k
+            values[np.searchsorted(codes, of_target[here]), column] = counts[here]
+        items = (codes // self.plan.n).astype(np.int32)
+        return HeldRows(items[:, None], values, list(range(len(self.units))))
+
     def _make_room(self) -> None:
         """Let the arrays grow with the number of targets and items."""
-        columns, items = 1 + len(self.column), len(self.number)
-        had_columns, n, had_items = self.units.shape
-        if columns == had_columns and items <= had_items:
-            return
-        room = had_items if items <= had_items else items + items // 2
-        units = np.zeros((columns, n, room), dtype=np.int64)
-        units[:had_columns, :, :had_items] = self.units
-        self.units = units
-        self.used = np.pad(self.used, (0, room - len(self.used)))
-        self.totals = np.pad(self.totals, (0, columns - len(self.totals)))
+        while len(self.units) <= len(self.column):
+            self.units.append(SparseCounts())
+        self.totals = np.pad(self.totals, (0, len(self.units) - len(self.totals)))
+        if len(self.number) > len(self.used):
+            self.used = np.pad(self.used, (0, 2 * len(self.number) - len(self.used)))
 
     def _spill(self) -> None:
-        """Write the rows held to files; those of the units too, if they take much of the room."""
-        if self.units.nbytes > self.memory_limit // 8:
-            columns = list(range(len(self.totals)))
+        """Write the rows held to files; the units too, if they take much of the room."""
+        if sum(units.nbytes for units in self.units) > self.memory_limit // 8:
             for k in range(self.plan.n):
-                seen = np.flatnonzero(self.units[0, k]).astype(np.int32)
-                self._spill_rows((k, k + 1), [HeldRows(seen[:, None], self.units[:, k, seen].T, columns)])
-            self.units[:] = 0
+                self._spill_rows((k, k + 1), [self._unit_rows(k)])
+            self.units = [SparseCounts() for _ in self.units]
         for span, held in self.held.items():
-            self._spill_rows(span, held)
-            held.clear()
+            if held:
+                self._spill_rows(span, held)
+                held.clear()
         self.held_bytes = 0
 
     def _spill_rows(self, span: Span, held: list[HeldRows]) -> None:
@@ -147,11 +182,8 @@ class Accumulator:
 
     def _provisional(self, span: Span) -> Iterator[HeldRows]:
         """Yield all rows of a span, from files and from memory, as they came."""
-        if span in self.spilled and span not in self.held:
-            columns = list(range(len(self.totals)))
-            k = span[0]
-            seen = np.flatnonzero(self.units[0, k]).astype(np.int32)
-            yield HeldRows(seen[:, None], self.units[:, k, seen].T, columns)
+        if span not in self.held:
+            yield self._unit_rows(span[0])
         yield from self.held.get(span, [])
         width = span[1] - span[0]
         for path in self.spilled.get(span, []):
@@ -221,6 +253,8 @@ def count_table(
         folder: a new folder for files when memory is short; None: one where the system keeps such.
         progress: told how many documents were counted.
     """
+    if threads is not None:
+        check_count("threads", "a count", threads)
     threads = threads or os.cpu_count() or 1
     with _temporary_folder(folder) as spill:
         total = Accumulator(samples[0][1], memory_limit or MEMORY_LIMIT, spill, threads)

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from raregram.corpus import (
     STANDARD_INPUT,
@@ -34,6 +33,7 @@ from raregram.corpus import (
     Row,
     batches,
     expand,
+    gather,
     naming,
     open_bytes,
     parse_document,
@@ -43,7 +43,7 @@ from raregram.formats.columns import read_conll, read_stanford_tsv
 from raregram.formats.docbin import read_docbin
 from raregram.formats.reuters import read_reuters_json, read_reuters_sgml
 from raregram.formats.running import read_stanford_slash, read_stanford_xml, read_text
-from raregram.formats.tables import read_jsonl, read_parquet, read_table
+from raregram.formats.tables import open_parquet, read_jsonl, read_parquet, read_table
 
 FORMATS: dict[str, Reader] = {
     "parquet": read_parquet,
@@ -78,7 +78,11 @@ def read_documents(sources: Any, options: Options | None = None) -> Iterator[Doc
     if not _are_paths(sources):
         yield from batches(_from_python(sources, options.policy), options.batch_bytes)
         return
-    for path in expand(sources):
+    yield from gather(_read_files(expand(sources), options), options.batch_bytes)
+
+
+def _read_files(paths: Iterable[str], options: Options) -> Iterator[Documents]:
+    for path in paths:
         name = options.format or recognise(path)
         if name not in FORMATS:
             raise InputError(f"{path} holds contexts, not documents")
@@ -101,7 +105,7 @@ def recognise(path: str) -> str:
 
 def _recognise_parquet(path: str) -> str:
     """Tell tables of documents from tables of N-grams and count files."""
-    with naming(path), pq.ParquetFile(path) as file:
+    with naming(path), open_parquet(path) as file:
         columns = file.schema_arrow.names
         return "parquet" if {"items", "text"} & set(columns) and "start" not in columns else CONTEXTS
 
@@ -123,7 +127,7 @@ def recognise_text(sample: str) -> str:
         return "conll" if tagged or any(len(row) > 2 for row in columns) else "stanford-tsv"
     if lines and all(re.fullmatch(r"\S+\t(?:O|[A-Z_]+)", line) for line in lines):
         return "stanford-tsv"
-    if lines and all(re.fullmatch(r"\S*\t\S+( \S+)+\s*", line) for line in lines):
+    if lines and all(re.fullmatch(r"[^\t]*\t[^\t]+", line) for line in lines):
         return CONTEXTS
     words = sample.split()[:-1] or sample.split()
     if words and sum(bool(re.fullmatch(r"\S+/(?:O|[A-Z_]+)", word)) for word in words) > 0.9 * len(words):

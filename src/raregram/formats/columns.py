@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from raregram.corpus import STANDARD_INPUT, Documents, Options, Row, batches, open_bytes, text_lines
@@ -9,6 +10,7 @@ from raregram.errors import InputError
 
 DOCUMENT_MARK = "-DOCSTART-"
 NEW_DOCUMENT = "# newdoc"  # the mark of CoNLL-U
+COMMENT = re.compile(r"# ?(?:newpar\b|[\w.:-]+ ?= ?)")  # of CoNLL-U: "# text = ..."; a lone "#" may be an item
 
 
 def read_conll(path: str, options: Options) -> Iterator[Documents]:
@@ -66,28 +68,53 @@ def _rows(
     lines: Iterable[tuple[int, str]], path: str, options: Options, sentences: bool, separator: str | None
 ) -> Iterator[Row]:
     """Gather items and tags up to the end of each document."""
-    items: list[str] = []
-    tags: list[str] = []
-    first, broken = 1, False
+    document = _Document(path)
     for number, line in lines:
-        ends = line.startswith((DOCUMENT_MARK, NEW_DOCUMENT)) or (sentences and not line.strip())
-        if ends and items:
-            if not broken:
-                yield None, items, decode_tags(tags), f"{path}, line {first}"
-            items, tags, broken = [], [], False
-        if ends or not line.strip() or line.startswith("# "):
+        blank = not line.strip()
+        if blank or line.startswith((DOCUMENT_MARK, NEW_DOCUMENT)):
+            document.end_sentence()
+            if (sentences or not blank) and document.items:
+                yield from document.row()
+                document = _Document(path)
             continue
-        first = first if items else number
+        if COMMENT.match(line):
+            continue
         try:
-            item, tag = _columns(line, options, f"{path}, line {number}", separator)
+            document.add(number, *_columns(line, options, f"{path}, line {number}", separator))
         except InputError as error:
-            if not broken:  # a document counts as skipped once, however many of its lines are broken
+            if not document.broken:  # a document counts as skipped once, however many of its lines are broken
                 options.policy.bad(error)
-            item, tag, broken = "", "O", True
-        items.append(item)
-        tags.append(tag)
-    if items and not broken:
-        yield None, items, decode_tags(tags), f"{path}, line {first}"
+            document.add(number, "?", "O")
+            document.broken = True
+    document.end_sentence()
+    yield from document.row()
+
+
+class _Document:
+    """A document as its lines come."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self.first, self.broken = path, 1, False
+        self.items: list[str] = []
+        self.tags: list[str] = []  # of the sentence that is being read
+        self.spans: list[tuple[int, int, str]] = []
+
+    def add(self, number: int, item: str, tag: str) -> None:
+        """Take in a line."""
+        self.first = self.first if self.items else number
+        self.items.append(item)
+        self.tags.append(tag)
+
+    def end_sentence(self) -> None:
+        """Decode the tags of a sentence: no span goes beyond it."""
+        before = len(self.items) - len(self.tags)
+        self.spans += [(before + start, before + end, label) for start, end, label in decode_tags(self.tags)]
+        self.tags = []
+
+    def row(self) -> Iterator[Row]:
+        """Yield the document, if it has any items and all its lines could be read."""
+        if self.items and not self.broken:
+            yield None, self.items, self.spans, f"{self.path}, line {self.first}"
 
 
 def _columns(line: str, options: Options, place: str, separator: str | None) -> tuple[str, str]:

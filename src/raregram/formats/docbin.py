@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from raregram.corpus import Documents, Options, Row, batches, naming, spans_from_offsets
+from raregram.corpus import Documents, Options, Row, batches, naming, open_bytes, spans_from_offsets
 from raregram.errors import FileError
 from raregram.nlp import import_spacy
 
@@ -18,8 +18,9 @@ def _rows(path: str) -> Iterator[Row]:
     spacy = import_spacy()
     with naming(path):
         try:
-            docs = spacy.tokens.DocBin().from_disk(path)
-        except FileNotFoundError:
+            with open_bytes(path) as stream:
+                docs = spacy.tokens.DocBin().from_bytes(stream.read())
+        except (FileError, OSError):
             raise
         except Exception as error:  # a foreign file makes its readers raise whatever they like
             raise FileError(f"{path} is not a DocBin file, or it is truncated or damaged") from error

@@ -28,7 +28,7 @@ def read_reuters_json(path: str, options: Options) -> Iterator[Documents]:
     with open_bytes(path) as stream:
         try:
             articles = json.load(stream)
-            found = [(str(article["id"]), article.get("body") or "") for article in articles]
+            found = [(str(article["id"]), str(article.get("body") or "")) for article in articles]
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise InputError(f"{path} is not a JSON array of Reuters articles") from None
     return batches(_documents(found, path, options), options.batch_bytes)
@@ -47,7 +47,7 @@ def clean_body(body: str) -> str:
     >>> clean_body("Prices rose.\n Reuter\n\x03")
     'Prices rose.'
     """
-    text = re.sub(r"[\x00-\x08\x0e-\x1f\x7f]", " ", body)
+    text = re.sub(r"[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]", " ", body)
     return CLOSING_MARK.sub("", text).strip()
 
 
@@ -55,7 +55,7 @@ def _documents(articles: Iterable[tuple[str, str]], path: str, options: Options)
     """Keep the articles that count, each body once in all files that are read together."""
     for name, body in articles:
         text = clean_body(body)
-        digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=16).digest()
         if len(text.split()) >= FEWEST_WORDS and digest not in options.seen:
             options.seen.add(digest)
             yield name, text, [], f"{path}, article {name}"

@@ -33,7 +33,7 @@ ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'"
 def read_text(path: str, options: Options) -> Iterator[Documents]:
     """Yield the documents of plain text: the file, its lines or its paragraphs."""
     if options.split == "file" and options.cut is not None:
-        return _read_in_pieces(path, *options.cut, options.batch_bytes)
+        return _read_in_pieces(path, options, *options.cut)
     return batches(_parsed(path, options, lambda text: (text, [])), options.batch_bytes)
 
 
@@ -53,11 +53,16 @@ def parse_slash(text: str) -> tuple[list[str], Spans]:
     >>> parse_slash("in/O New/LOCATION York/LOCATION 1/2/O")
     (['in', 'New', 'York', '1/2'], [(1, 3, 'LOCATION')])
     """
-    pairs = [word.rpartition("/")[::2] for word in text.split()]
-    for item, tag in pairs:
-        if not item or not tag:
-            raise InputError(f"expected item/TAG, got {(item or '') + '/' + tag!r}")
-    return [item for item, _ in pairs], decode_tags(tag for _, tag in pairs)
+    items: list[str] = []
+    spans: Spans = []
+    for line in text.splitlines():
+        pairs = [word.rpartition("/")[::2] for word in line.split()]
+        for item, tag in pairs:
+            if not item or not tag:
+                raise InputError(f"expected item/TAG, got {(item or '') + '/' + tag!r}")
+        spans += [(len(items) + a, len(items) + b, label) for a, b, label in decode_tags(tag for _, tag in pairs)]
+        items += [item for item, _ in pairs]
+    return items, spans
 
 
 def parse_xml(text: str) -> tuple[str, Spans]:
@@ -118,29 +123,43 @@ def _texts(path: str, options: Options) -> Iterator[tuple[str | None, str, str]]
             yield None, "\n".join(paragraph), f"{path}, line {first}"
 
 
-def _read_in_pieces(path: str, n: int, kind: str, size: int) -> Iterator[Documents]:
+def _read_in_pieces(path: str, options: Options, n: int, kind: str) -> Iterator[Documents]:
     """Yield one text as pieces that overlap by n - 1 items, so that each of its N-grams is in exactly one."""
+    if options.policy.on_error == "skip" and not _is_valid(path, options):
+        return
     with open_bytes(path) as stream:
         overlap, begins = "", True
-        for piece, ends in _cut(_decoded(stream, path, size), n, kind):
+        for piece, ends in _cut(_decoded(stream, path, options.batch_bytes), n, kind):
             batch = make_batch([(path, overlap + piece, [], path)])
             yield replace(batch, begins=np.array([begins]), ends=np.array([ends]))
             overlap, begins = _last_items(overlap + piece, n - 1, kind), False
 
 
+def _is_valid(path: str, options: Options) -> bool:
+    """Whether a file is UTF-8 all through; one that is not is left to the policy."""
+    try:
+        with open_bytes(path) as stream:
+            for _ in _decoded(stream, path, options.batch_bytes):
+                pass
+    except InputError as error:
+        options.policy.bad(error)
+        return False
+    return True
+
+
 def _cut(texts: Iterator[str], n: int, kind: str) -> Iterator[tuple[str, bool]]:
     """Cut running text after white space (or anywhere, for letters) into pieces of at least n items."""
-    waiting = ""
+    ready, waiting = "", ""
     for text in texts:
         waiting += text
         if len(waiting) > LONGEST_LINE:
             raise InputError(f"there are {LONGEST_LINE >> 20} MiB of text without white space: is this a text file?")
         cut = len(waiting) if kind == "letters" else _after_last_space(waiting)
         if len(_last_items(waiting[:cut], n, kind).split() if kind == "words" else waiting[:cut]) >= n:
-            if ready := waiting[:cut]:
+            if ready:
                 yield ready, False
-            waiting = waiting[cut:]
-    yield waiting, True
+            ready, waiting = waiting[:cut], waiting[cut:]
+    yield ready + waiting, True
 
 
 def _after_last_space(text: str) -> int:

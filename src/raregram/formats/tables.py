@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -19,7 +21,6 @@ from raregram.corpus import (
     naming,
     open_bytes,
     parse_document,
-    text_batch,
 )
 from raregram.errors import InputError
 
@@ -28,8 +29,19 @@ ROWS = 1024  # documents of a table at a time
 
 def read_parquet(path: str, options: Options) -> Iterator[Documents]:
     """Yield the documents of a Parquet file."""
-    with naming(path), pq.ParquetFile(path) as file:
+    with naming(path), open_parquet(path) as file:
         yield from _from_batches(file.iter_batches(batch_size=ROWS), path, options)
+
+
+@contextmanager
+def open_parquet(path: str) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file; one that is compressed as a whole is first read into memory."""
+    if not path.endswith((".gz", ".zst")):
+        with pq.ParquetFile(path) as file:
+            yield file
+        return
+    with open_bytes(path) as stream, pq.ParquetFile(pa.BufferReader(stream.read())) as file:
+        yield file
 
 
 def read_table(table: pa.Table | pa.RecordBatch | pa.RecordBatchReader, options: Options) -> Iterator[Documents]:
@@ -61,7 +73,7 @@ def _parse_json(line: bytes, place: str) -> object:
         return json.loads(line)
     except UnicodeDecodeError:
         raise InputError(f"{place} is not valid UTF-8") from None
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # not JSON, or a number that is too long
         raise InputError(f"{place} is not valid JSON: {error}") from None
 
 
@@ -72,45 +84,101 @@ def _from_batches(record_batches: Iterable[pa.RecordBatch], source: str, options
         waiting.append(record_batch)
         size += record_batch.nbytes
         if size >= options.batch_bytes:
-            yield (made := _from_records(waiting, source, first))
-            first, waiting, size = first + len(made), [], 0
+            yield _from_records(waiting, source, first, options)
+            first, waiting, size = first + sum(map(len, waiting)), [], 0
     if waiting:
-        yield _from_records(waiting, source, first)
+        yield _from_records(waiting, source, first, options)
 
 
-def _from_records(record_batches: list[pa.RecordBatch], source: str, first: int) -> Documents:
-    """Turn rows of a table into documents."""
-    table = pa.Table.from_batches(record_batches).combine_chunks()
-    column = next((name for name in ("items", "text") if name in table.column_names), None)
+def _from_records(record_batches: list[pa.RecordBatch], source: str, first: int, options: Options) -> Documents:
+    """Turn rows of a table into documents; those that lack something are left to the policy."""
+    table = pa.Table.from_batches(record_batches)
+    column = next((name for name in CONTENT if name in table.column_names), None)
     if column is None:
         raise InputError(f"{source} has no column items or text; it has {', '.join(table.column_names)}")
-    content = _one_chunk(table[column])
-    if content.null_count:
-        row = int(np.flatnonzero(np.asarray(content.is_null()))[0])
-        raise InputError(f"{source}, row {first + row}: {column} is missing")
-    if column == "items" and content.flatten().null_count:
-        raise InputError(f"{source}, rows {first} to {first + len(content) - 1}: an item is missing (null)")
-    texts, items = (content, None) if column == "text" else (None, content)
-    bare = text_batch(texts, source, "row", first)
-    ids = _one_chunk(table["id"]).cast(pa.string()) if "id" in table.column_names else None
-    if "spans" not in table.column_names:
-        return Documents(
-            bare.places, texts, items, bare.span_document, bare.span_start, bare.span_end, bare.span_label, ids
-        )
-    lists = _one_chunk(table["spans"])
+    columns = {name: _typed(table, name, source) for name in (column, "spans", "id") if name in table.column_names}
+    whole = np.ones(len(table), dtype=bool)
+    for name in (column, "spans"):
+        if name in columns:
+            for row in np.flatnonzero(_lacking(columns[name], nullable=name == "spans")).tolist():
+                options.policy.bad(
+                    InputError(f"{source}, row {first + row}: {name} is missing, or a part of it", row)
+                )
+                whole[row] = False
+    numbers = first + np.flatnonzero(whole)
+    columns = {name: values.filter(pa.array(whole)) for name, values in columns.items()}
+    places = (source, "row", first) if whole.all() else [f"{source}, row {number}" for number in numbers]
+    texts, items = (columns[column], None) if column == "text" else (None, columns[column])
+    lists = columns.get("spans", pa.nulls(len(numbers), SPANS))
     spans = lists.flatten()
-    if not pa.types.is_struct(spans.type) or not {"start", "end", "label"} <= set(spans.type.names):
-        raise InputError(f"{source}: the column spans must hold lists of start, end and label, not {lists.type}")
-    if any(pc.struct_field(spans, name).null_count for name in ("start", "end", "label")):
-        raise InputError(f"{source}, rows {first} to {first + len(content) - 1}: a span lacks start, end or label")
-    lengths = np.asarray(pc.list_value_length(lists).fill_null(0))
-    start, end = (np.asarray(pc.struct_field(spans, name), dtype=np.int64) for name in ("start", "end"))
-    label = pc.struct_field(spans, "label").cast(pa.string())
-    return Documents(bare.places, texts, items, np.repeat(np.arange(len(table)), lengths), start, end, label, ids)
+    return Documents(
+        places,
+        texts,
+        items,
+        np.repeat(np.arange(len(numbers)), np.asarray(pc.list_value_length(lists).fill_null(0))),
+        np.asarray(pc.struct_field(spans, "start")),
+        np.asarray(pc.struct_field(spans, "end")),
+        pc.struct_field(spans, "label"),
+        columns.get("id"),
+    )
 
 
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+def _typed(table: pa.Table, name: str, source: str) -> pa.Array:
+    """Return a column as the type that it must have."""
+    column = table[name].combine_chunks() if table[name].num_chunks != 1 else table[name].chunk(0)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    try:
+        if not TYPES[name][1](column.type):
+            raise pa.ArrowInvalid("another kind of column")
+        return column.cast(TYPES[name][0])
+    except pa.ArrowException:
+        raise InputError(f"{source}: the column {name} must hold {TYPES[name][2]}, not {column.type}") from None
+
+
+def _lacking(column: pa.Array, nullable: bool) -> npt.NDArray[np.bool_]:
+    """Return which rows are null, or lists with something null in them."""
+    lacking = np.zeros(len(column), bool) if nullable else np.asarray(column.is_null())
+    if pa.types.is_list(column.type):
+        inside = column.flatten()
+        parts = inside.flatten() if pa.types.is_struct(inside.type) else [inside]
+        null = np.any([np.asarray(part.is_null()) for part in parts], axis=0)
+        lacking[np.repeat(np.arange(len(column)), np.asarray(pc.list_value_length(column).fill_null(0)))[null]] = True
+    return lacking
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view())
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def _holds_spans(kind: pa.DataType) -> bool:
+    """Whether a type is lists of start, end and label; empty lists may have no type."""
+    if pa.types.is_null(kind) or (_is_list(kind) and pa.types.is_null(kind.value_type)):
+        return True
+    if not _is_list(kind) or not pa.types.is_struct(kind.value_type):
+        return False
+    inside = {field.name: field.type for field in kind.value_type}
+    bounds = all(pa.types.is_integer(inside.get(name, pa.null())) or pa.types.is_null(inside.get(name, pa.null()))
+                 for name in ("start", "end"))  # fmt: skip
+    return {"start", "end", "label"} <= set(inside) and bounds
+
+
+CONTENT = ("items", "text")
+SPANS = pa.list_(pa.struct([("start", pa.int64()), ("end", pa.int64()), ("label", pa.string())]))
+TYPES: dict[str, tuple[pa.DataType, Callable[[pa.DataType], bool], str]] = {
+    "text": (pa.string(), _is_text, "strings"),
+    "items": (
+        pa.list_(pa.string()),
+        lambda kind: _is_list(kind) and (_is_text(kind.value_type) or pa.types.is_null(kind.value_type)),
+        "lists of strings",
+    ),
+    "spans": (SPANS, _holds_spans, "lists of start, end (whole numbers) and label"),
+    "id": (pa.string(), lambda kind: True, "names"),
+}
 
 
 def documents_table(documents: Documents) -> pa.Table:
