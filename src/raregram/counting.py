@@ -100,12 +100,11 @@ def count_batch(documents: Documents, plan: Plan, policy: Policy) -> Partial:
     if plan.everything is not None:
         targets, at_target = (plan.everything,), [windows.all()]
     totals = [int((windows.lengths - plan.n + 1).sum()), *map(len, at_target)]
-    units = [_count_units(windows, num_items)] + [_count_at(windows, places, num_items) for places in at_target]
     return Partial(
         items=encoded.dictionary,
         targets=targets,
         totals=np.array(totals, dtype=np.int64),
-        units=[_not_zero(counts) for counts in units],
+        units=[_count_units(windows, num_items), *(_count_at(windows, places) for places in at_target)],
         longer=_count_longer(windows, at_target, plan, num_items) if plan.longer else {},
         documents=len(documents) if documents.ends is None else int(documents.ends.sum()),
         longest=int(lengths.max(initial=0)),
@@ -234,8 +233,8 @@ def _long_enough(numbers: Numbers, lengths: Ints, n: int) -> tuple[Windows, Ints
     return Windows(kept, starts[long], lengths[long], n), starts
 
 
-def _count_units(windows: Windows, num_items: int) -> Ints:
-    """Return how often each item is at each position of all windows: (n, items)."""
+def _count_units(windows: Windows, num_items: int) -> tuple[Ints, Ints, Ints]:
+    """Return how often which item is at which position of all windows: position, item, frequency."""
     n, first, last = windows.n, windows.starts, windows.starts + windows.lengths - 1
     counts = np.empty((n, num_items), dtype=np.int64)
     counts[0] = np.bincount(windows.numbers, minlength=num_items)
@@ -245,19 +244,16 @@ def _count_units(windows: Windows, num_items: int) -> Ints:
         lost = np.bincount(windows.numbers[first + k - 1], minlength=num_items)
         gained = np.bincount(windows.numbers[last - n + 1 + k], minlength=num_items)
         counts[k] = counts[k - 1] - lost + gained
-    return counts
-
-
-def _not_zero(counts: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return position, item and frequency of what was seen: most items of a batch are rare, and most cells empty."""
-    position, item = np.nonzero(counts)
+    position, item = np.nonzero(counts)  # most items of a batch are rare, and most cells empty
     return position, item, counts[position, item]
 
 
-def _count_at(windows: Windows, places: Ints, num_items: int) -> Ints:
-    """Return how often each item is at each position of some windows: (n, items)."""
-    counted = [np.bincount(windows.numbers[places + k], minlength=num_items) for k in range(windows.n)]
-    return np.stack(counted).astype(np.int64)
+def _count_at(windows: Windows, places: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return how often which item is at which position of some windows, which are few."""
+    position = np.arange(windows.n)
+    codes = windows.numbers[places[:, None] + position].astype(np.int64) * windows.n + position
+    distinct, counts = np.unique(codes, return_counts=True)
+    return distinct % windows.n, distinct // windows.n, counts
 
 
 def _count_longer(

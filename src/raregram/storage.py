@@ -30,7 +30,7 @@ Span: TypeAlias = tuple[int, int]  # items a..b-1 of an N-gram
 PathLike: TypeAlias = str | os.PathLike[str]
 
 FORMAT_VERSION = 1
-ROW_GROUP = 1 << 20  # rows written at a time
+ROW_GROUP = 1 << 22  # values written at a time
 METADATA_KEY = b"raregram"
 
 
@@ -87,10 +87,11 @@ def write(path: PathLike, table: SpanTable) -> None:
     # Models are small, written once and sent around; count tables may be large, and are written again and again.
     options = {"compression": "zstd", "compression_level": 9 if table.kind == "model" else 1}
     with atomic_path(path) as draft, pq.ParquetWriter(draft, _schema(table.columns), **options) as writer:
-        for group in _row_groups(table.parts):
+        rows = max(ROW_GROUP // (3 + len(table.columns)), 1)
+        for group in _row_groups(table.parts, rows):
             for part in group:
                 hasher.add(part)
-            writer.write_table(_to_arrow(table, group), row_group_size=ROW_GROUP)
+            writer.write_table(_to_arrow(table, group), row_group_size=rows)
         head = {
             "kind": table.kind,
             "version": FORMAT_VERSION,
@@ -101,16 +102,16 @@ def write(path: PathLike, table: SpanTable) -> None:
         writer.add_key_value_metadata({METADATA_KEY.decode(): json.dumps(head)})
 
 
-def _row_groups(parts: Iterable[SpanRows]) -> Iterator[list[SpanRows]]:
+def _row_groups(parts: Iterable[SpanRows], size: int) -> Iterator[list[SpanRows]]:
     """Cut parts anew into groups of a fixed number of rows, so that a file does not depend on how they came."""
     group: list[SpanRows] = []
-    room = ROW_GROUP
+    room = size
     for part in parts:
         rest = part
         while len(rest) >= room:
             yield [*group, SpanRows(rest.span, rest.keys[:room], rest.values[:room])]
             rest = SpanRows(rest.span, rest.keys[room:], rest.values[room:])
-            group, room = [], ROW_GROUP
+            group, room = [], size
         if len(rest):
             group.append(rest)
             room -= len(rest)

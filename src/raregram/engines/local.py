@@ -81,6 +81,7 @@ class Accumulator:
         self.column: dict[str, int] = {}  # of each target, as they come; column 0 is the total
         self.totals = np.zeros(1, dtype=np.int64)
         self.units: list[SparseCounts] = []  # of each column, by item * n + position
+        self.dense: Ints | None = np.zeros((plan.n, 0), dtype=np.int64)  # (n, items) totals, while they are not many
         self.used = np.zeros(0, dtype=bool)  # (items,) whether some window holds it; documents may be too short
         self.held: dict[Span, list[HeldRows]] = {span: [] for span in plan.longer}
         self.spilled: dict[Span, list[Path]] = {}
@@ -95,7 +96,10 @@ class Accumulator:
         self.totals[columns] += partial.totals
         self.used[numbers[partial.units[0][1]]] = True
         for column, (position, item, counts) in zip(columns, partial.units, strict=True):
-            self.units[column].add(numbers[item].astype(np.int64) * self.plan.n + position, counts)
+            if column == 0 and self.dense is not None:
+                self.dense[position, numbers[item]] += counts
+            else:
+                self.units[column].add(numbers[item].astype(np.int64) * self.plan.n + position, counts)
         for span, (keys, values) in partial.longer.items():
             self.held[span].append(HeldRows(numbers[keys], values, columns))
             self.held_bytes += keys.nbytes + values.nbytes
@@ -138,11 +142,9 @@ class Accumulator:
 
     def _unit_rows(self, k: int) -> HeldRows:
         """Return the units of one position that are in memory, with a value for every column."""
-        codes, counts = self.units[0].added_up()
-        here = codes % self.plan.n == k
-        codes = codes[here]
+        codes, counts = self._totals_at(k)
         values = np.zeros((len(codes), len(self.units)), dtype=np.int64)
-        values[:, 0] = counts[here]
+        values[:, 0] = counts
         for column, units in enumerate(self.units[1:], 1):
             of_target, counts = units.added_up()
             here = of_target % self.plan.n == k
@@ -150,13 +152,29 @@ class Accumulator:
         items = (codes // self.plan.n).astype(np.int32)
         return HeldRows(items[:, None], values, list(range(len(self.units))))
 
+    def _totals_at(self, k: int) -> tuple[Ints, Ints]:
+        """Return the numbers and frequencies of all units of one position."""
+        if self.dense is not None:
+            items = np.flatnonzero(self.dense[k])
+            return items * self.plan.n + k, self.dense[k, items]
+        codes, counts = self.units[0].added_up()
+        here = codes % self.plan.n == k
+        return codes[here], counts[here]
+
     def _make_room(self) -> None:
         """Let the arrays grow with the number of targets and items."""
         while len(self.units) <= len(self.column):
             self.units.append(SparseCounts())
         self.totals = np.pad(self.totals, (0, len(self.units) - len(self.totals)))
         if len(self.number) > len(self.used):
-            self.used = np.pad(self.used, (0, 2 * len(self.number) - len(self.used)))
+            room = len(self.number) + len(self.number) // 2
+            self.used = np.pad(self.used, (0, room - len(self.used)))
+            if self.dense is not None and 8 * self.plan.n * room > self.memory_limit // 8:
+                position, item = np.nonzero(self.dense)
+                self.units[0].add(item * self.plan.n + position, self.dense[position, item])
+                self.dense = None
+            elif self.dense is not None:
+                self.dense = np.pad(self.dense, ((0, 0), (0, room - self.dense.shape[1])))
 
     def _spill(self) -> None:
         """Write the rows held to files; the units too, if they take much of the room."""
@@ -164,6 +182,8 @@ class Accumulator:
             for k in range(self.plan.n):
                 self._spill_rows((k, k + 1), [self._unit_rows(k)])
             self.units = [SparseCounts() for _ in self.units]
+            if self.dense is not None:
+                self.dense[:] = 0
         for span, held in self.held.items():
             if held:
                 self._spill_rows(span, held)
