@@ -253,7 +253,7 @@ def test_tune_and_evaluate_commands(corpus_file, tmp_path, documents):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"sead": 1}, "an experiment has no setting 'sead'; it has corpus, seed"),
+        ({"sead": 1}, "an experiment has no setting 'sead'; it has corpus, format, split, seed"),
         ({"k": 0}, "k parameter of an experiment"),
         ({"sizes": []}, "sizes parameter of an experiment"),
     ],
@@ -268,6 +268,29 @@ def test_a_corpus_that_is_too_small_is_refused(config, tmp_path):
 
     with pytest.raises(InputError, match="too small to be split in three"):
         experiment.run(config, pa.table({"text": ["a b c", "d e f"]}), tmp_path)
+
+
+def test_a_target_without_occurrences_in_test_measures_zero(config, documents, tmp_path):
+    from dataclasses import replace
+
+    import pyarrow as pa
+
+    order = np.argsort(np.random.PCG64(config.seed).random_raw(100), kind="stable")
+    bare = [{**documents[i], "spans": []} if i in order[80:] else documents[i] for i in range(100)]
+    (tmp_path / "work").mkdir()
+    results = experiment.run(replace(config, targets=("LOC",)), pa.Table.from_pylist(bare), tmp_path / "work")
+    assert {entry["test_f1"] for entry in results["chosen"]} == {0.0}
+    assert write_report(json.loads(json.dumps(results)), tmp_path).exists()
+
+
+def test_the_shipped_tags_are_checked(monkeypatch):
+    from raregram import standoff
+    from raregram.errors import FileError
+
+    assert len(standoff.load_tags()) == 149_740
+    monkeypatch.setattr(standoff, "TAGS_DIGEST", "0" * 64)
+    with pytest.raises(FileError, match="are damaged or were altered"):
+        standoff.load_tags()
 
 
 @pytest.mark.slow

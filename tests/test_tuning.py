@@ -110,7 +110,8 @@ def test_a_target_without_occurrences_measures_zero(counts, corpus):
     measured = evaluate(rg.fit(counts, "LOC"), fresh, k=5).overall
     assert (measured.relevant, measured.hits, measured.f1, measured.average_precision) == (0, 0, 0, 0)
     with pytest.raises(InputError, match="'LOC' never occurs in the validation documents"):
-        tuning.Grid(counts, "LOC", fresh)
+        tuning.Grid(counts, "LOC", fresh).check()
+    assert {cell.f1 for cell in tuning.Grid(counts, "LOC", fresh).cells(["cet"], [5], [1e-3])} == {0.0}
 
 
 def test_evaluation_needs_whole_ngrams_of_the_same_kind(counts, corpus):

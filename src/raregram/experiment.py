@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from raregram import ratios
+from raregram.corpus import Options
 from raregram.counts import Counts
 from raregram.engines import count
 from raregram.errors import InputError, ParameterError, check_count, must_be
@@ -44,6 +45,8 @@ class Config:
     """An experiment. The default is the paper's, on Reuters-21578."""
 
     corpus: str | tuple[str, ...] = "reuters"  # or paths of tagged documents in any format
+    format: str | None = None  # of those; None: it is recognised
+    split: str = "file"  # what a document is in running text
     seed: int = 0
     train: int = 10_000  # documents
     valid: int = 3_000
@@ -127,7 +130,8 @@ def load_corpus(config: Config) -> pa.Table:
     if config.corpus == "reuters":
         return tagged_reuters()
     sources = [config.corpus] if isinstance(config.corpus, str) else list(config.corpus)
-    parts = [documents_table(batch) for batch in read_documents(sources)]
+    options = Options(format=config.format, split=config.split)
+    parts = [documents_table(batch) for batch in read_documents(sources, options)]
     if not parts:
         raise InputError(f"there is no document in {', '.join(sources)}")
     return pa.concat_tables(parts)
@@ -187,6 +191,7 @@ def _run_target(config: Config, target: str, splits: Splits, work: Path, say: Sa
         Grid(splits.train, target, contexts, config.denominator, config.unseen, config.seed, config.k)
         for contexts in (splits.valid, splits.test)
     )
+    valid.check()
     say(f"tuning {target}: {len(config.criteria)} criteria x {len(config.sizes)} sizes x {len(config.lams)} lam")
     tried = _stored(work / f"{target}-valid.json", lambda: _all_cells(valid, config))
     plain, *with_ridge = tried

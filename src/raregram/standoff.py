@@ -10,6 +10,7 @@ and is joined with the text of the corpus in the cache.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from importlib.resources import as_file, files
@@ -28,6 +29,7 @@ from raregram.storage import atomic_path
 from raregram.tagging import METADATA_KEY, SPAN
 
 TAGS = "reuters-tags.parquet"
+TAGS_DIGEST = "54e9bf35b7090dfeff4a58ad000c1a49c1971ede1b7ca958920be7a5d48a0ea7"  # SHA-256 of the file
 SCHEMA = pa.schema([("article", pa.int32()), ("start", pa.int16()), ("end", pa.int16()), ("label", pa.string())])
 
 
@@ -49,7 +51,11 @@ def tagged_reuters(progress: Any = lambda more: None) -> pa.Table:
 
 def load_tags() -> pa.Table:
     """Return the shipped tags: article, start, end, label."""
-    with as_file(files("raregram") / "data" / TAGS) as path, pq.ParquetFile(path) as file:
+    with as_file(files("raregram") / "data" / TAGS) as path:
+        content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != TAGS_DIGEST:
+        raise FileError(f"the tags shipped with raregram, {path}, are damaged or were altered")
+    with pq.ParquetFile(pa.BufferReader(content)) as file:
         return file.read()
 
 

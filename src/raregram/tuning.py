@@ -58,6 +58,9 @@ class Grid:
         check_count("k", "tune", self.k)
         if not self.counts.sizes(self.target, self.denominator)[0]:
             raise InputError(f"the target {self.target!r} never occurs in the training counts")
+
+    def check(self) -> None:
+        """Raise where nothing can be chosen, since no setting finds anything."""
         if not self._correct.any():
             raise InputError(f"the target {self.target!r} never occurs in the validation documents")
 

@@ -117,6 +117,7 @@ def tune(
     target = only_target(counts) if target is None else target
     contexts = _types_of(documents, counts, [target], format, split)
     grid = Grid(counts, target, contexts, denominator, unseen, seed, k)
+    grid.check()
     cells: list[Cell] = []
     with progress("settings tried", quiet) as tick:
         for source in (grid.all_used(wanted[1]), grid.cells(parse_names(criteria) or [], *wanted)):
