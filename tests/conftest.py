@@ -29,6 +29,16 @@ def corpora(draw, n=None, min_size=1, max_size=40):
     return [items for items, _ in rows], [label for _, label in rows]
 
 
+def as_dictionary(counts):
+    """A count table as {(start, end, items): [total, targets...]}."""
+    items = counts.items.to_pylist()
+    return {
+        (*span, tuple(items[number] for number in key)): values
+        for span, part in counts.rows.items()
+        for key, values in zip(part.keys.tolist(), part.values.tolist(), strict=True)
+    }
+
+
 @pytest.fixture(scope="session")
 def corpus() -> tuple[list[str], list[str | None]]:
     """A thousand contexts of four words at two targets, never changing."""

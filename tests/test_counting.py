@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import raregram as rg
+from conftest import as_dictionary
 from raregram.counts import parse_spans
 from raregram.engines import local
 from raregram.errors import InputError, ParameterError
@@ -74,15 +75,6 @@ def naive(corpus_, n, *, side="left", targets=None, spans=("units",), pad=False,
         {key: [row.get(column, 0) for column in order] for key, row in kept.items()},
         [totals.get(column, 0) for column in order],
     )
-
-
-def as_dictionary(counts):
-    items = counts.items.to_pylist()
-    return {
-        (*span, tuple(items[number] for number in key)): values
-        for span, part in counts.rows.items()
-        for key, values in zip(part.keys.tolist(), part.values.tolist(), strict=True)
-    }
 
 
 @settings(max_examples=200)

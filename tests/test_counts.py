@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import raregram as rg
-from conftest import corpora
+from conftest import as_dictionary, corpora
 from raregram.counts import parse_spans
 from raregram.errors import InputError, ParameterError
 
@@ -44,15 +44,6 @@ def naive_count(corpus, spans, side):
             for column, target in enumerate(TARGETS, 1):
                 row[column] += target in names
     return table
-
-
-def as_dictionary(counts):
-    items = counts.items.to_pylist()
-    return {
-        (*span, tuple(items[number] for number in key)): values
-        for span, part in counts.rows.items()
-        for key, values in zip(part.keys.tolist(), part.values.tolist(), strict=True)
-    }
 
 
 @given(corpora(), SPANS, st.sampled_from(["left", "right"]))

@@ -300,13 +300,9 @@ class Counts:
         return self._replace(rows=rows)._without_unused_items()
 
     def _without_unused_items(self) -> Counts:
-        """Drop items that no unit names, and number the others anew."""
-        used = np.zeros(len(self.items), dtype=bool)
-        for span in self.units:
-            used[self.rows[span].keys] = True
-        number = (np.cumsum(used) - 1).astype(np.int32)
-        rows = {span: SpanRows(span, number[part.keys], part.values) for span, part in self.rows.items()}
-        return self._replace(rows=rows, items=self.items.filter(pa.array(used)))
+        """Drop items that no row names, and number the others anew."""
+        items, parts = compact(self.items, list(self.rows.values()))
+        return self._replace(rows={part.span: part for part in parts}, items=items)
 
     def drop_rare(self, min_count: int) -> Counts:
         """Return the table without spans of two and more items that were seen less often than `min_count`."""
@@ -390,6 +386,16 @@ def _number_rows(keys: Numbers) -> tuple[Numbers, npt.NDArray[np.intp]]:
     used = np.bincount(keys[:, 0]) > 0
     number = np.cumsum(used) - 1
     return np.flatnonzero(used).astype(np.int32)[:, None], number[keys[:, 0]]
+
+
+def compact(items: pa.Array, parts: Sequence[SpanRows]) -> tuple[pa.Array, list[SpanRows]]:
+    """Keep only the items that some row names, and number them anew in the same order."""
+    used = np.zeros(len(items), dtype=bool)
+    for part in parts:
+        used[part.keys] = True
+    number = (np.cumsum(used) - 1).astype(np.int32)
+    kept = [SpanRows(part.span, number[part.keys], part.values) for part in parts]
+    return items.filter(pa.array(used)), kept
 
 
 def parse_spans(spans: Sequence[str], n: int, side: str) -> list[Span]:

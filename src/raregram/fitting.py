@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from raregram import selection
-from raregram.contexts import Numbers
-from raregram.counts import Counts, Ints
+from raregram.counts import Counts, Ints, compact
 from raregram.errors import InputError, ParameterError
 from raregram.model import ESTIMATORS, Model, Settings
 from raregram.storage import Span, SpanRows
@@ -78,7 +76,7 @@ def fit(
     parts = [_held(counts, span, settings) for span in settings.spans]
     if not any(map(len, parts)):
         raise InputError(f"this table holds no whole N-grams any more: min_count {counts.min_count} dropped them all")
-    return Model.build(settings, *_compact(counts.items, parts))
+    return Model.build(settings, *compact(counts.items, parts))
 
 
 def _held(counts: Counts, span: Span, settings: Settings) -> SpanRows:
@@ -102,16 +100,6 @@ def _select(f_nu: Ints, f_de: Ints, position: int, settings: Settings) -> npt.ND
     selected = np.zeros(len(score), dtype=bool)
     selected[selection.top(score, f_nu + f_de, s.size)] = True
     return selected
-
-
-def _compact(items: pa.Array, parts: list[SpanRows]) -> tuple[pa.Array, list[SpanRows]]:
-    """Keep only the items that some row names, and number them anew in the same order."""
-    used = np.zeros(len(items), dtype=bool)
-    for part in parts:
-        used[part.keys] = True
-    number: Numbers = (np.cumsum(used) - 1).astype(np.int32)
-    kept = [SpanRows(part.span, number[part.keys], part.values) for part in parts]
-    return items.filter(pa.array(used)), kept
 
 
 def only_target(counts: Counts) -> str:
