@@ -42,11 +42,11 @@ def fetch(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Bring a corpus to the cache folder, and print the folder that it is in.
+    """Bring a corpus to the cache and print its folder.
 
     The cache is RAREGRAM_HOME, or `raregram` in the platform's folder for caches. Once there, no network is needed.
 
-    Example: `raregram fetch reuters`
+    Example: raregram fetch reuters
     """
     from raregram.fetching import fetch_reuters
     from raregram.progress import progress
@@ -83,11 +83,13 @@ def tag(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Find named entities with a spaCy pipeline; write documents with spans to a Parquet file.
+    """Find the named entities of documents with spaCy.
+
+    Writes the documents with their spans to a Parquet file.
 
     A run that was stopped goes on where it was when it is started again.
 
-    Example: `raregram tag articles/ --out tagged.parquet`
+    Example: raregram tag articles/ --out tagged.parquet
     """
     from raregram import tagging
     from raregram.corpus import Options
@@ -160,7 +162,7 @@ def count(
     Documents: Parquet, JSON lines, CoNLL columns, Stanford NER output, spaCy DocBin, Reuters-21578, plain text; also
     compressed. Contexts: `label<TAB>items` lines, or tables of N-grams with labels or two frequencies.
 
-    Example: `raregram count tagged.parquet --targets LOC,PER --spans units,suffixes:5 --out all.counts`
+    Example: raregram count tagged.parquet --targets LOC,PER --spans units,suffixes:5 --out all.counts
     """
     names, wanted = parse_names(targets), tuple(parse_names(spans) or [])
     if format is None and (item_column, tag_column, sentences) != (0, -1, False):
@@ -213,9 +215,11 @@ def merge(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Add count files up, and take others away: exactly, without the text.
+    """Add count files up, and take others away.
 
-    Example: `raregram merge 2024.counts 2025.counts --subtract withdrawn.counts --out now.counts`
+    The arithmetic is exact and needs no text.
+
+    Example: raregram merge 2024.counts 2025.counts --subtract withdrawn.counts --out now.counts
     """
     from raregram.counts import Counts
 

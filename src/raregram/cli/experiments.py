@@ -55,11 +55,13 @@ def evaluate(
     split: SplitOption = "file",
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Rank the N-grams of tagged documents by a model, and compare with where they occur.
+    """Measure a model on tagged documents.
+
+    Ranks their N-grams and compares with where these occur.
 
     Prints precision, recall and F1 of the top K and the average precision; --json adds the curve of recall over rank.
 
-    Example: `raregram evaluate loc.rgm test.parquet --training train.counts`
+    Example: raregram evaluate loc.rgm test.parquet --training train.counts
     """
     from raregram.counts import Counts
     from raregram.evaluation import evaluate as measure
@@ -100,11 +102,13 @@ def tune(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Try all criteria, sizes and lam on validation documents; write the best model.
+    """Find the best settings on validation documents.
+
+    Tries all criteria, sizes and lam, and writes the best model.
 
     The measure is F1 of the top K; ties go to the larger lam. Draws a heat map of the best F1 for each size.
 
-    Example: `raregram tune train.counts valid.parquet --target LOC --out loc.rgm`
+    Example: raregram tune train.counts valid.parquet --target LOC --out loc.rgm
     """
     from raregram.counts import Counts
     from raregram.fitting import only_target
@@ -162,7 +166,7 @@ def reproduce(
 
     Splits the corpus, counts, tunes on validation, evaluates on test. An interrupted run goes on where it was.
 
-    Example: `raregram reproduce --out reproduce`
+    Example: raregram reproduce --out reproduce
     """
     from raregram.report import write_report
     from raregram.writing import to_json

@@ -54,9 +54,11 @@ def fit(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fit a model from count files, labelled contexts or N-grams with two frequencies.
+    """Fit a model.
 
-    Example: `raregram fit contexts.tsv --target LOC --criterion cet --size 5000 --out loc.rgm`
+    From count files, labelled contexts or N-grams with two frequencies.
+
+    Example: raregram fit contexts.tsv --target LOC --criterion cet --size 5000 --out loc.rgm
     """
     from raregram import fitting
     from raregram.progress import progress
@@ -104,7 +106,7 @@ def score(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Print the log ratio of each context before it, as they come.
+    """Print the log ratio of each context, as they come.
 
     Memory stays flat however long the input is. Tables keep all their columns and get one more, log_ratio.
 
@@ -134,11 +136,13 @@ def rank(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Print the N-grams with the highest log ratio, each once, best first.
+    """Print the N-grams with the highest log ratio.
+
+    Each once, best first.
 
     Ties are in byte order of the N-gram. Memory is needed for the printed ones only.
 
-    Example: `raregram rank loc.rgm new.txt --top 100`
+    Example: raregram rank loc.rgm new.txt --top 100
     """
     from raregram.model import Model
     from raregram.progress import progress
@@ -162,11 +166,13 @@ def explain(
     ngrams: Annotated[list[str], typer.Argument(help="N-grams, each as one argument.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Show what each item adds to the log ratio: its frequencies, its term and a bar.
+    """Show what each item adds to a log ratio.
+
+    Its frequencies, its term and a bar.
 
     A dot means that the item is not selected, so its factor is 1. Terms add up to the log ratio exactly.
 
-    Example: `raregram explain loc.rgm "the annual meeting of the company was held yesterday in"`
+    Example: raregram explain loc.rgm "the annual meeting of the company was held yesterday in"
     """
     from raregram.model import Model
     from raregram.writing import to_json
@@ -190,7 +196,7 @@ def info(
 ) -> None:
     """Say what a count file or a model file holds.
 
-    Example: `raregram info loc.rgm`
+    Example: raregram info loc.rgm
     """
     from raregram.describing import describe
 
