@@ -169,7 +169,7 @@ def _tuned(results: dict[str, Any]) -> Table:
         (target, criterion or "all used", size, cell["lam"], cell["valid_f1"], cell["test_f1"])
         for target in results["config"]["targets"]
         for criterion in (*results["config"]["criteria"], None)
-        for size, cell in curve(results, target, criterion).items()
+        for size, cell in sorted(curve(results, target, criterion).items(), key=lambda entry: entry[0] or 0)
     )
     return Table("tuned", "Figure 1 in numbers, with the lam tuned for each point", columns, rows)
 
