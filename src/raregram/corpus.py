@@ -240,12 +240,6 @@ def make_batch(rows: Sequence[Row]) -> Documents:
     )
 
 
-def text_batch(texts: pa.Array, source: str, unit: str, first: int) -> Documents:
-    """Make a batch of texts without spans."""
-    none = np.empty(0, dtype=np.int64)
-    return Documents((source, unit, first), texts, None, none, none, none, pa.array([], pa.string()))
-
-
 def spans_from_offsets(text: str, offsets: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
     """Turn spans of characters into spans of items, the strings between white space.
 

@@ -203,6 +203,10 @@ class Counts:
         """The span of the whole N-gram."""
         return (0, self.n)
 
+    def whole_ngrams(self) -> NGrams:
+        """Return the whole N-grams that the table holds, in order of its rows."""
+        return NGrams(self.items.take(pa.array(self.rows[self.whole].keys.ravel())), self.n)
+
     @property
     def num_rows(self) -> int:
         """Number of rows of all spans."""

@@ -17,7 +17,7 @@ from raregram.counts import Counts, Ints
 from raregram.errors import InputError, ParameterError, check_count
 from raregram.model import Model
 from raregram.ratios import Floats
-from raregram.storage import row_bytes
+from raregram.storage import find_rows
 
 Bools = npt.NDArray[np.bool_]
 
@@ -156,8 +156,7 @@ def training_frequency(documents: Counts, training: Counts) -> Ints:
         raise ParameterError("the bands need a training table with whole N-grams")
     known, rows = training.rows[training.whole], documents.rows[documents.whole]
     keys = number_items(documents.items, training.items)[rows.keys]
-    place = np.minimum(np.searchsorted(row_bytes(known.keys), row_bytes(keys)), len(known) - 1)
-    found = (known.keys[place] == keys).all(axis=1)
+    place, found = find_rows(known.keys, keys)
     return np.where(found, known.values[place, 0], 0)
 
 

@@ -113,7 +113,7 @@ def run(config: Config, corpus: pa.Table, work: Path, say: Say = lambda text: No
         "machine": {"processor": _processor(), "cores": os.cpu_count(), "python": platform.python_version()},
         "inputs": {name: getattr(splits, name).digest() for name in SPLITS},
         "table_1": table_1(),
-        "table_2": _table_2(config, splits),
+        "table_2": _table_2(splits),
         "cells": cells,
         "chosen": [entry for result in per_target.values() for entry in result.pop("chosen")],
         "targets": per_target,
@@ -272,7 +272,7 @@ def _as_plain(evaluation: Evaluation) -> dict[str, Any]:
 def _cost(model: Model, test: Counts) -> dict[str, Any]:
     """Measure the time to score all test N-grams, the mean of several runs, and the bytes that the model holds."""
     numbers = types_for(model, test)
-    texts = _texts(test)
+    texts = test.whole_ngrams().texts(test.kind)
     from_numbers = [_seconds(model, numbers) for _ in range(RUNS)]
     from_text = [_seconds(model, texts) for _ in range(RUNS_FROM_TEXT)]
     return {
@@ -285,22 +285,15 @@ def _cost(model: Model, test: Counts) -> dict[str, Any]:
     }
 
 
-def _texts(counts: Counts) -> pa.Array:
-    """Return the whole N-grams of a table as strings."""
-    from raregram.contexts import NGrams
-
-    keys = counts.rows[counts.whole].keys
-    return NGrams(counts.items.take(pa.array(keys.ravel())), counts.n).texts(counts.kind)
-
-
 def _seconds(model: Model, ngrams: Any) -> float:
     start = time.perf_counter()
     model.log_ratio(ngrams)
     return time.perf_counter() - start
 
 
-def _table_2(config: Config, splits: Splits) -> list[dict[str, Any]]:
+def _table_2(splits: Splits) -> list[dict[str, Any]]:
     """Count types and contexts of each part and target, and the test N-grams that were never seen in training."""
+    unseen = training_frequency(splits.test, splits.train) == 0
     rows = []
     for name in SPLITS:
         counts: Counts = getattr(splits, name)
@@ -309,9 +302,7 @@ def _table_2(config: Config, splits: Splits) -> list[dict[str, Any]]:
             here = values[:, column] > 0
             row = {"split": name, "target": target, "types": int(here.sum()), "contexts": int(counts.totals[column])}
             if name == "test":
-                row["unseen_share"] = (
-                    float((training_frequency(counts, splits.train)[here] == 0).mean()) if here.any() else 0.0
-                )
+                row["unseen_share"] = float(unseen[here].mean()) if here.any() else 0.0
             rows.append(row)
     return rows
 

@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from raregram.contexts import NGrams
 from raregram.corpus import LONGEST_LINE, STANDARD_INPUT, expand, naming
 from raregram.counts import Counts
 from raregram.errors import FileError, InputError, ParameterError
@@ -186,8 +185,7 @@ def _whole_ngrams(counts: Counts, source: str) -> Batch:
     """Return the whole N-grams of a count table as contexts."""
     if counts.whole not in counts.rows:
         raise InputError(f"{source} holds no whole N-grams; count with the spans 'units' and 'whole'")
-    keys = counts.rows[counts.whole].keys
-    return Batch(source, "row", 1, NGrams(counts.items.take(pa.array(keys.ravel())), counts.n).lists())
+    return Batch(source, "row", 1, counts.whole_ngrams().lists())
 
 
 def _read_text(path: Path) -> Iterator[Batch]:

@@ -278,6 +278,13 @@ def row_bytes(keys: Numbers) -> npt.NDArray[Any]:
     return np.ascontiguousarray(keys, dtype=">i4").view(f"V{4 * width}").ravel()
 
 
+def find_rows(keys: Numbers, wanted: Numbers) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+    """Return where rows stand among sorted, distinct keys, and whether they are there at all (place 0 if not)."""
+    place = np.searchsorted(row_bytes(keys), row_bytes(wanted))
+    place[place == len(keys)] = 0
+    return place, (keys[place] == wanted).all(axis=1) if len(keys) else np.zeros(len(wanted), dtype=bool)
+
+
 def _item_hash(item: str) -> int:
     return int.from_bytes(hashlib.blake2b(item.encode(), digest_size=8).digest(), "little")
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from raregram.contexts import Numbers
 from raregram.ratios import Floats
-from raregram.storage import Span, SpanRows, row_bytes
+from raregram.storage import Span, SpanRows, find_rows
 
 CellNumbers = npt.NDArray[np.unsignedinteger[Any]]
 BLOCK = 8192  # contexts summed up at a time: their numbers and sums stay in the cache
@@ -143,9 +143,7 @@ class WholeTable:
 
     def cells_of(self, numbers: Numbers) -> CellNumbers:
         """Return the cell of each context: (contexts, 1)."""
-        place = np.searchsorted(row_bytes(self.keys), row_bytes(numbers))
-        place[place == len(self.keys)] = 0
-        found = (self.keys[place] == numbers).all(axis=1) if len(self.keys) else np.zeros(len(numbers), bool)
+        place, found = find_rows(self.keys, numbers)
         return np.where(found, self.cells[place], self.cells.dtype.type(0))[:, None]
 
     def sums(self, numbers: Numbers, values: Floats) -> Floats:
