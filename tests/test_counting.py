@@ -15,8 +15,9 @@ from conftest import as_dictionary
 from raregram.counts import parse_spans
 from raregram.engines import local
 from raregram.errors import InputError, ParameterError
+from raregram.shapes import word_shape
 
-ITEMS = st.sampled_from(["a", "b", "c", "é", "\U0001f600", "zz"])
+ITEMS = st.sampled_from(["a", "b", "Cat", "Dog,", "é", "\U0001f600", "walking", "talking", "7"])
 LABELS = st.sampled_from(["LOC", "PER", "GPE"])
 
 
@@ -34,7 +35,9 @@ PLANS = st.fixed_dictionaries(
     optional={
         "side": st.sampled_from(["left", "right"]),
         "targets": st.sampled_from([["LOC"], ["PER", "LOC"], ["LOC", "ORG"]]),
-        "spans": st.sampled_from([["units"], ["suffixes:2"], ["suffixes:3", "whole"], ["whole"]]),
+        "spans": st.sampled_from(
+            [["units"], ["suffixes:2"], ["suffixes:3", "whole"], ["whole"], ["shapes:1"], ["suffixes:2", "shapes:3"]]
+        ),
         "pad": st.booleans(),
         "min_count": st.integers(1, 3),
         "labels": st.just({"GPE": "LOC"}),
@@ -57,6 +60,8 @@ def naive(corpus_, n, *, side="left", targets=None, spans=("units",), pad=False,
             if missing and not pad:
                 continue
             context = missing + context if side == "left" else context + missing
+            nearest = n - 1 if side == "left" else 0
+            context += [word_shape(item)[k != nearest] for k, item in enumerate(context)]
             here = {
                 (labels or {}).get(label, label)
                 for start, end, label in document["spans"]

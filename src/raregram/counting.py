@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 
 from raregram.contexts import KINDS, Numbers, insert_pads, split_texts
 from raregram.corpus import Documents, Policy
-from raregram.counts import LONGEST_NGRAM, SIDES, Ints, parse_spans
+from raregram.counts import LONGEST_NGRAM, SIDES, Ints, parse_spans, shape_name, suffix
 from raregram.errors import InputError, check_choice, check_count
+from raregram.shapes import shapes_of
 from raregram.storage import Span
 
 
@@ -34,6 +35,7 @@ class Plan:
     targets: tuple[str, ...] | None = None  # None: every label
     spans: tuple[str, ...] = ("units",)
     pad: bool = False
+    shape: str | None = None  # the name of a shape function; None: that of the kind of items
     min_count: int = 1  # spans of two and more items seen less often are dropped in the end
     labels: Mapping[str, str] | None = None  # what labels are called in the count; None: as they are
     everything: str | None = None  # a target to which all contexts belong: one of two plain samples
@@ -44,12 +46,27 @@ class Plan:
         check_choice("side", "a count", self.side, SIDES)
         check_choice("kind", "a count", self.kind, KINDS)
         check_count("min_count", "a count", self.min_count)
-        parse_spans(self.spans, self.n, self.side)
+        object.__setattr__(self, "shape", shape_name(self.all_spans, self.n, self.kind, self.shape))
+
+    @property
+    def all_spans(self) -> list[Span]:
+        """All spans, shorter ones first."""
+        return parse_spans(self.spans, self.n, self.side)
 
     @property
     def longer(self) -> list[Span]:
         """The spans of two and more items, shorter ones first."""
-        return [span for span in parse_spans(self.spans, self.n, self.side) if span[1] - span[0] > 1]
+        return [span for span in self.all_spans if span[1] - span[0] > 1]
+
+    @property
+    def positions(self) -> int:
+        """The number of units: one an item, and one a shape where shapes are counted."""
+        return self.n if self.shape is None else 2 * self.n
+
+    @property
+    def outwards(self) -> range:
+        """The positions from the boundary outwards."""
+        return range(self.n - 1, -1, -1) if self.side == "left" else range(self.n)
 
 
 @dataclass(frozen=True)
@@ -89,26 +106,50 @@ class Windows:
         return np.flatnonzero(inside)
 
 
+@dataclass(frozen=True)
+class Track:
+    """What is counted of every context: its items, or their shapes."""
+
+    first: int  # its first position: 0 for items, n for shapes
+    numbers: Numbers  # (all items,) the number of each item of all documents, or of its shape
+    near: Numbers  # (all items,) the same next to the boundary, where a shape has more detail
+
+
 def count_batch(documents: Documents, plan: Plan, policy: Policy) -> Partial:
     """Count a batch of documents."""
     documents, items, lengths = _items_of(documents, plan, policy)
     encoded = items.dictionary_encode()
-    num_items = len(encoded.dictionary)
     windows, starts = _long_enough(np.asarray(encoded.indices, dtype=np.int32), lengths, plan.n)
+    distinct, tracks = _tracks(encoded.dictionary, windows.numbers, plan)
     targets, of_target = _target_windows(documents, lengths, plan)
     at_target = [starts[document] + place for document, place in of_target]
     if plan.everything is not None:
         targets, at_target = (plan.everything,), [windows.all()]
     totals = [int((windows.lengths - plan.n + 1).sum()), *map(len, at_target)]
+    of_all = [_count_units(windows, track, len(distinct), plan) for track in tracks]
+    of_targets = [[_count_at(track, places, plan) for track in tracks] for places in at_target]
+    longer: dict[Span, tuple[Numbers, Ints]] = {}
+    for track in tracks:
+        longer |= _count_longer(windows, track, at_target, plan, len(distinct))
     return Partial(
-        items=encoded.dictionary,
+        items=distinct,
         targets=targets,
         totals=np.array(totals, dtype=np.int64),
-        units=[_count_units(windows, num_items), *(_count_at(windows, places) for places in at_target)],
-        longer=_count_longer(windows, at_target, plan, num_items) if plan.longer else {},
+        units=[_joined(units) for units in (of_all, *of_targets)],
+        longer=longer,
         documents=len(documents) if documents.ends is None else int(documents.ends.sum()),
         longest=int(lengths.max(initial=0)),
     )
+
+
+def _tracks(items: pa.Array, numbers: Numbers, plan: Plan) -> tuple[pa.Array, list[Track]]:
+    """Return the distinct items, shapes among them, and what is to be counted in their numbers."""
+    tracks = [Track(0, numbers, numbers)]
+    if plan.shape is None:
+        return items, tracks
+    encoded = pa.concat_arrays([items, *shapes_of(items, plan.shape)]).dictionary_encode()
+    _, near, far = np.asarray(encoded.indices, dtype=np.int32).reshape(3, -1)  # items keep their numbers
+    return encoded.dictionary, [*tracks, Track(plan.n, far[numbers], near[numbers])]
 
 
 def _items_of(documents: Documents, plan: Plan, policy: Policy) -> tuple[Documents, pa.Array, Ints]:
@@ -233,47 +274,59 @@ def _long_enough(numbers: Numbers, lengths: Ints, n: int) -> tuple[Windows, Ints
     return Windows(kept, starts[long], lengths[long], n), starts
 
 
-def _count_units(windows: Windows, num_items: int) -> tuple[Ints, Ints, Ints]:
+def _count_units(windows: Windows, track: Track, num_items: int, plan: Plan) -> tuple[Ints, Ints, Ints]:
     """Return how often which item is at which position of all windows: position, item, frequency."""
     n, first, last = windows.n, windows.starts, windows.starts + windows.lengths - 1
+    numbers = track.numbers
     counts = np.empty((n, num_items), dtype=np.int64)
-    counts[0] = np.bincount(windows.numbers, minlength=num_items)
+    counts[0] = np.bincount(numbers, minlength=num_items)
     for back in range(n - 1):  # position 0 does without the last n - 1 items of each document
-        counts[0] -= np.bincount(windows.numbers[last - back], minlength=num_items)
+        counts[0] -= np.bincount(numbers[last - back], minlength=num_items)
     for k in range(1, n):  # from one position to the next, a document loses an item in front and gains one behind
-        lost = np.bincount(windows.numbers[first + k - 1], minlength=num_items)
-        gained = np.bincount(windows.numbers[last - n + 1 + k], minlength=num_items)
+        lost = np.bincount(numbers[first + k - 1], minlength=num_items)
+        gained = np.bincount(numbers[last - n + 1 + k], minlength=num_items)
         counts[k] = counts[k - 1] - lost + gained
+    if track.near is not track.numbers:
+        nearest = plan.outwards[0]
+        counts[nearest] = np.bincount(track.near[windows.all() + nearest], minlength=num_items)
     position, item = np.nonzero(counts)  # most items of a batch are rare, and most cells empty
-    return position, item, counts[position, item]
+    return position + track.first, item, counts[position, item]
 
 
-def _count_at(windows: Windows, places: Ints) -> tuple[Ints, Ints, Ints]:
+def _count_at(track: Track, places: Ints, plan: Plan) -> tuple[Ints, Ints, Ints]:
     """Return how often which item is at which position of some windows, which are few."""
-    position = np.arange(windows.n)
-    codes = windows.numbers[places[:, None] + position].astype(np.int64) * windows.n + position
+    position = np.arange(plan.n)
+    codes = track.numbers[places[:, None] + position].astype(np.int64) * plan.n + position
+    nearest = plan.outwards[0]
+    codes[:, nearest] = track.near[places + nearest].astype(np.int64) * plan.n + nearest
     distinct, counts = np.unique(codes, return_counts=True)
-    return distinct % windows.n, distinct // windows.n, counts
+    return distinct % plan.n + track.first, distinct // plan.n, counts
+
+
+def _joined(units: Sequence[tuple[Ints, Ints, Ints]]) -> tuple[Ints, Ints, Ints]:
+    """Put the units of all tracks together."""
+    position, item, counts = (np.concatenate(part) for part in zip(*units, strict=True))
+    return position, item, counts
 
 
 def _count_longer(
-    windows: Windows, at_target: Sequence[Ints], plan: Plan, num_items: int
+    windows: Windows, track: Track, at_target: Sequence[Ints], plan: Plan, num_items: int
 ) -> dict[Span, tuple[Numbers, Ints]]:
     """Count spans of two and more items, from the boundary outwards."""
+    wanted = {end - start for start, end in plan.longer if (start >= plan.n) == bool(track.first)}
+    if not wanted:
+        return {}
     starts = windows.all()
     chosen = [np.searchsorted(starts, places) for places in at_target]
-    longest = max(end - start for start, end in plan.longer)
-    outwards = range(plan.n - 1, -1, -1) if plan.side == "left" else range(plan.n)
-    number = windows.numbers[starts + outwards[0]].astype(np.int64)  # of each window's span, so far of one item
+    number = track.near[starts + plan.outwards[0]].astype(np.int64)  # of each window's span, so far of one item
     keys = np.arange(num_items, dtype=np.int32)[:, None]  # the items of each number
     counted = {}
-    for width in range(2, longest + 1):
-        item = windows.numbers[starts + outwards[width - 1]]
+    for width in range(2, max(wanted) + 1):
+        item = track.numbers[starts + plan.outwards[width - 1]]
         pairs, number = np.unique(number * num_items + item, return_inverse=True)
         nearer, further = keys[pairs // num_items], (pairs % num_items).astype(np.int32)[:, None]
         keys = np.hstack([further, nearer] if plan.side == "left" else [nearer, further])
-        span = (plan.n - width, plan.n) if plan.side == "left" else (0, width)
-        if span in plan.longer:
+        if width in wanted:
             values = [np.bincount(some, minlength=len(keys)) for some in (number, *(number[rows] for rows in chosen))]
-            counted[span] = keys, np.column_stack(values).astype(np.int64)
+            counted[suffix(width, plan.n, plan.side, track.first)] = keys, np.column_stack(values).astype(np.int64)
     return counted

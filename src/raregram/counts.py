@@ -26,6 +26,7 @@ from raregram.contexts import (
     parse_ngrams,
 )
 from raregram.errors import InputError, ParameterError, check_choice, check_count, must_be
+from raregram.shapes import shape_function, shapes_of
 from raregram.storage import PathLike, Span, SpanRows, SpanTable, row_bytes, span_order
 
 SIDES = ("left", "right")
@@ -52,6 +53,7 @@ class Counts:
     rows: Mapping[Span, SpanRows]  # values: (rows, 1 + targets), in the order of `totals`
     pad: bool = False  # whether contexts reach beyond the ends of a document
     min_count: int = 1  # longer spans that were seen less often were dropped
+    shape: str | None = None  # the name of the shape function, where shapes are counted
 
     @classmethod
     def from_contexts(
@@ -64,6 +66,7 @@ class Counts:
         n: int | None = None,
         side: str = "left",
         kind: str = "words",
+        shape: str | None = None,
         where: Where = nth_ngram,
     ) -> Counts:
         """Count labelled contexts.
@@ -72,10 +75,12 @@ class Counts:
             contexts: N-grams as strings or lists of items.
             labels: one a context: a target's name, a collection of names, or None, "" or "O" for no target.
             targets: the targets to count; None for every label there is.
-            spans: any of "units" (always there), "suffixes:5" (up to five items next to the boundary), "whole".
+            spans: any of "units" (always there), "suffixes:5" (up to five items next to the boundary), "shapes:8"
+                (shapes of all items, and of up to eight next to the boundary), "whole".
             n: the number of items of each context; None for as many as the first one has.
             side: "left" if the boundary follows the context's last item, "right" if it precedes the first.
             kind: "words" or "letters": how strings are split into items.
+            shape: the name of a shape function in `raregram.shapes.SHAPES`; None for the one of this kind.
             where: names a row in an error message.
 
         >>> counts = Counts.from_contexts(["lives in", "said that", "was in"], ["LOC", None, "LOC"])
@@ -88,7 +93,7 @@ class Counts:
             raise InputError(f"there are {len(ngrams)} contexts but {len(labels)} labels")
         names, member = label_matrix(labels, targets)
         frequency = np.column_stack([np.ones(len(ngrams), np.int64), member])
-        return cls._count(ngrams, frequency, names, spans, side, kind)
+        return cls._count(ngrams, frequency, names, spans, side, kind, shape)
 
     @classmethod
     def from_ngrams(
@@ -105,6 +110,7 @@ class Counts:
         n: int | None = None,
         side: str = "left",
         kind: str = "words",
+        shape: str | None = None,
         where: Where = nth_ngram,
     ) -> Counts:
         """Make a count table from N-grams with two frequencies.
@@ -121,6 +127,7 @@ class Counts:
             n: number of items of each N-gram.
             side: "left" or "right".
             kind: "words" or "letters".
+            shape: the name of a shape function.
             where: names a row in an error message.
 
         >>> Counts.from_ngrams(["lives in", "said that"], [5, 0], [1, 7]).totals
@@ -134,7 +141,7 @@ class Counts:
             _check_contained(nu, de, where)
         totals = [_total(given, column, name) for given, column, name in ((n_nu, nu, "n_nu"), (n_de, de, "n_de"))]
         frequency = np.column_stack([nu + de if denominator == "complement" else de, nu])
-        counts = cls._count(parsed, frequency, (target,), spans, side, kind)
+        counts = cls._count(parsed, frequency, (target,), spans, side, kind, shape)
         everything = sum(totals) if denominator == "complement" else totals[1]
         return counts._with_totals(np.array([everything, totals[0]], dtype=np.int64))
 
@@ -163,6 +170,7 @@ class Counts:
             rows={span: _join_rows(span, some, columns) for span, some in parts.items()},
             pad=bool(head["pad"]),
             min_count=int(head["min_count"]),
+            shape=head["shape"],
         )
 
     def save(self, path: PathLike) -> None:
@@ -267,17 +275,20 @@ class Counts:
         spans: Sequence[str],
         side: str,
         kind: str,
+        shape: str | None,
     ) -> Counts:
         """Add up the frequencies (rows, 1 + targets) of N-grams for every span asked for."""
+        wanted = parse_spans(spans, ngrams.n, side)
+        shape = shape_name(wanted, ngrams.n, kind, shape)
         seen = frequency[:, 0] > 0
         items, numbers = build_vocabulary(ngrams.items)
-        numbers, frequency = numbers.reshape(-1, ngrams.n)[seen], frequency[seen]
+        numbers = numbers.reshape(-1, ngrams.n)
+        if shape is not None:
+            items, numbers = _with_shapes(items, numbers, side, shape)
+        numbers, frequency = numbers[seen], frequency[seen]
         _check_total(int(frequency[:, 0].sum(dtype=object)))
-        rows = {
-            (start, end): add_up((start, end), numbers[:, start:end], frequency)
-            for start, end in parse_spans(spans, ngrams.n, side)
-        }
-        counts = cls(ngrams.n, side, kind, targets, frequency.sum(axis=0), items, rows)
+        rows = {(start, end): add_up((start, end), numbers[:, start:end], frequency) for start, end in wanted}
+        counts = cls(ngrams.n, side, kind, targets, frequency.sum(axis=0), items, rows, shape=shape)
         return counts if seen.all() else counts._without_unused_items()
 
     def _combine(self, other: Counts, sign: int) -> Counts:
@@ -341,6 +352,7 @@ class Counts:
             kind=self.kind,
             pad=self.pad,
             min_count=self.min_count,
+            shape=self.shape,
             targets=self.targets,
             totals=self.totals.tolist(),
             spans=self.spans,
@@ -405,28 +417,70 @@ def compact(items: pa.Array, parts: Sequence[SpanRows]) -> tuple[pa.Array, list[
 def parse_spans(spans: Sequence[str], n: int, side: str) -> list[Span]:
     """Return the spans that a list of names asks for; the units are always there.
 
+    Shapes are a second row of n items behind the first: position n + k is for the shape of item k.
+
     >>> parse_spans(["suffixes:3", "whole"], n=4, side="left")
     [(0, 1), (1, 2), (2, 3), (3, 4), (2, 4), (1, 4), (0, 4)]
+    >>> parse_spans(["shapes:2"], n=2, side="left")
+    [(0, 1), (1, 2), (2, 3), (3, 4), (2, 4)]
     """
     check_count("n", "a count", n, at_most=LONGEST_NGRAM)
     found = {(k, k + 1) for k in range(n)}
     for name in [spans] if isinstance(spans, str) else spans:
         kind, _, length = name.partition(":")
-        if kind == "suffixes" and length.isdecimal():
-            found |= {(n - j, n) if side == "left" else (0, j) for j in range(1, min(int(length), n) + 1)}
+        if kind in ("suffixes", "shapes") and length.isdecimal():
+            first = n if kind == "shapes" else 0
+            found |= {suffix(j, n, side, first) for j in range(1, min(int(length), n) + 1)}
+            found |= {(first + k, first + k + 1) for k in range(n)}
         elif name == "whole":
             found.add((0, n))
         elif name != "units":
-            raise must_be("spans", "a count", "made of 'units', 'suffixes:LENGTH' and 'whole'", name)
+            raise must_be("spans", "a count", "made of 'units', 'suffixes:LENGTH', 'shapes:LENGTH' and 'whole'", name)
     return sorted(found, key=span_order)
+
+
+def suffix(length: int, n: int, side: str, first: int = 0) -> Span:
+    """Return the span of so many items next to the boundary; `first` is 0 for items and n for their shapes."""
+    return (first + n - length, first + n) if side == "left" else (first, first + length)
+
+
+def suffix_lengths(spans: Iterable[Span], n: int, side: str, first: int = 0) -> int:
+    """Return up to which length all suffixes of two and more items are there; 1 if none is."""
+    there = set(spans)
+    return next(length for length in range(1, n + 1) if length == n or suffix(length + 1, n, side, first) not in there)
 
 
 def span_names(spans: Iterable[Span], n: int) -> str:
     """Say in words which spans there are."""
-    widths = {end - start for start, end in spans}
+    widths = {end - start for start, end in spans if end <= n}
+    shapes = {end - start for start, end in spans if start >= n}
     longest = max((width for width in widths if 1 < width < n), default=0)
-    names = ["units", f"suffixes to {longest}" if longest else "", "whole N-grams" if n in widths else ""]
+    names = [
+        "units",
+        f"suffixes to {longest}" if longest else "",
+        f"shapes to {max(shapes)}" if shapes else "",
+        "whole N-grams" if n in widths else "",
+    ]
     return ", ".join(name for name in names if name)
+
+
+def shape_name(spans: Iterable[Span], n: int, kind: str, shape: str | None) -> str | None:
+    """Return the name of the shape function of a count: the kind of items unless another is given."""
+    if not any(start >= n for start, _ in spans):
+        return None
+    name = kind if shape is None else shape
+    shape_function(name)  # raises where there is none
+    return name
+
+
+def _with_shapes(items: pa.Array, numbers: Numbers, side: str, shape: str) -> tuple[pa.Array, Numbers]:
+    """Set the shapes of contexts (rows, n) beside their items."""
+    both, into = build_vocabulary(pa.concat_arrays([items, *shapes_of(items, shape)]))
+    own, near, far = into.reshape(3, -1)
+    shapes = far[numbers]
+    nearest = -1 if side == "left" else 0
+    shapes[:, nearest] = near[numbers[:, nearest]]
+    return both, np.hstack([own[numbers], shapes])
 
 
 def _against(of_target: Any, of_all: Any, denominator: str) -> tuple[Any, Any]:
@@ -458,7 +512,7 @@ def _check_total(total: int) -> None:
 
 def _check_mergeable(a: Counts, b: Counts) -> None:
     """Raise unless two tables count the same things."""
-    for name in ("n", "side", "kind", "pad", "targets", "spans"):
+    for name in ("n", "side", "kind", "pad", "targets", "spans", "shape"):
         mine, theirs = getattr(a, name), getattr(b, name)
         if mine != theirs:
             raise ParameterError(
@@ -471,6 +525,12 @@ def _check_mergeable(a: Counts, b: Counts) -> None:
             "a count table whose rare spans were dropped (min_count) cannot be combined exactly: "
             "combine the whole tables first, then drop"
         )
+
+
+def name_span(span: Span, n: int) -> str:
+    """Say in words where a span is."""
+    first = n if span[0] >= n else 0
+    return f"{'shapes of ' if first else ''}items {span[0] - first + 1} to {span[1] - first}"
 
 
 def _show(name: str, value: Any, counts: Counts) -> str:
@@ -487,7 +547,7 @@ def _check_contains(difference: Counts) -> None:
             row, column = bad[0]
             items = " ".join(difference.items.take(pa.array(part.keys[row])).to_pylist())
             raise InputError(
-                f"cannot subtract what was never added: {items!r} at items {span[0] + 1} to {span[1]} "
+                f"cannot subtract what was never added: {items!r} at {name_span(span, difference.n)} "
                 f"({targets[column]}) would have the frequency {part.values[row, column]}"
             )
     if (difference.totals < 0).any():

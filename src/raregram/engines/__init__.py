@@ -31,6 +31,7 @@ def count(
     spans: Sequence[str] = ("units",),
     kind: str = "words",
     pad: bool = False,
+    shape: str | None = None,
     min_count: int = 1,
     labels: Mapping[str, str] | None = None,
     on_error: str = "stop",
@@ -49,9 +50,11 @@ def count(
         n: number of items of a context.
         side: "left" for contexts before a span's start, "right" for those after its end.
         targets: the labels to count; None for every label there is.
-        spans: any of "units" (always there), "suffixes:5" (up to five items next to the boundary) and "whole".
+        spans: any of "units" (always there), "suffixes:5" (up to five items next to the boundary), "shapes:8" (shapes
+            of all items, and of up to eight next to the boundary) and "whole".
         kind: items are "words" or "letters".
         pad: give a context also to boundaries with fewer than n items beside them.
+        shape: the name of a shape function in `raregram.shapes.SHAPES`; None for the one of this kind of items.
         min_count: drop spans of two and more items that were seen less often.
         labels: other names for labels, e.g. {"GPE": "LOC"}.
         on_error: "stop" at a document that cannot be counted, or "skip" it.
@@ -72,6 +75,7 @@ def count(
         targets=None if targets is None else tuple(sorted(set(targets))),
         spans=tuple([spans] if isinstance(spans, str) else spans),
         pad=pad,
+        shape=shape,
         min_count=min_count,
         labels=labels,
     )

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from raregram.contexts import Numbers
 from raregram.corpus import Documents, Policy
 from raregram.counting import Partial, Plan, count_batch
-from raregram.counts import Ints, counts_columns, counts_header, parse_spans
+from raregram.counts import Ints, counts_columns, counts_header
 from raregram.errors import FileError, InputError, check_count
 from raregram.storage import Span, SpanRows, SpanTable
 
@@ -80,8 +80,8 @@ class Accumulator:
         self.number: dict[str, int] = {}  # of each item, as they come
         self.column: dict[str, int] = {}  # of each target, as they come; column 0 is the total
         self.totals = np.zeros(1, dtype=np.int64)
-        self.units: list[SparseCounts] = []  # of each column, by item * n + position
-        self.dense: Ints | None = np.zeros((plan.n, 0), dtype=np.int64)  # (n, items) totals, while they are not many
+        self.units: list[SparseCounts] = []  # of each column, by item * positions + position
+        self.dense: Ints | None = np.zeros((plan.positions, 0), dtype=np.int64)  # totals while few
         self.used = np.zeros(0, dtype=bool)  # (items,) whether some window holds it; documents may be too short
         self.held: dict[Span, list[HeldRows]] = {span: [] for span in plan.longer}
         self.spilled: dict[Span, list[Path]] = {}
@@ -99,7 +99,7 @@ class Accumulator:
             if column == 0 and self.dense is not None:
                 self.dense[position, numbers[item]] += counts
             else:
-                self.units[column].add(numbers[item].astype(np.int64) * self.plan.n + position, counts)
+                self.units[column].add(numbers[item].astype(np.int64) * self.plan.positions + position, counts)
         for span, (keys, values) in partial.longer.items():
             self.held[span].append(HeldRows(numbers[keys], values, columns))
             self.held_bytes += keys.nbytes + values.nbytes
@@ -129,7 +129,7 @@ class Accumulator:
 
     def _rows(self, final: Numbers) -> Iterator[SpanRows]:
         """Yield the rows of every span, sorted."""
-        for k in range(self.plan.n):
+        for k in range(self.plan.positions):
             if (k, k + 1) in self.spilled:
                 yield from self._added_up((k, k + 1), final)
                 continue
@@ -147,18 +147,18 @@ class Accumulator:
         values[:, 0] = counts
         for column, units in enumerate(self.units[1:], 1):
             of_target, counts = units.added_up()
-            here = of_target % self.plan.n == k
+            here = of_target % self.plan.positions == k
             values[np.searchsorted(codes, of_target[here]), column] = counts[here]
-        items = (codes // self.plan.n).astype(np.int32)
+        items = (codes // self.plan.positions).astype(np.int32)
         return HeldRows(items[:, None], values, list(range(len(self.units))))
 
     def _totals_at(self, k: int) -> tuple[Ints, Ints]:
         """Return the numbers and frequencies of all units of one position."""
         if self.dense is not None:
             items = np.flatnonzero(self.dense[k])
-            return items * self.plan.n + k, self.dense[k, items]
+            return items * self.plan.positions + k, self.dense[k, items]
         codes, counts = self.units[0].added_up()
-        here = codes % self.plan.n == k
+        here = codes % self.plan.positions == k
         return codes[here], counts[here]
 
     def _make_room(self) -> None:
@@ -169,9 +169,9 @@ class Accumulator:
         if len(self.number) > len(self.used):
             room = len(self.number) + len(self.number) // 2
             self.used = np.pad(self.used, (0, room - len(self.used)))
-            if self.dense is not None and 8 * self.plan.n * room > self.memory_limit // 8:
+            if self.dense is not None and 8 * self.plan.positions * room > self.memory_limit // 8:
                 position, item = np.nonzero(self.dense)
-                self.units[0].add(item * self.plan.n + position, self.dense[position, item])
+                self.units[0].add(item * self.plan.positions + position, self.dense[position, item])
                 self.dense = None
             elif self.dense is not None:
                 self.dense = np.pad(self.dense, ((0, 0), (0, room - self.dense.shape[1])))
@@ -179,7 +179,7 @@ class Accumulator:
     def _spill(self) -> None:
         """Write the rows held to files; the units too, if they take much of the room."""
         if sum(units.nbytes for units in self.units) > self.memory_limit // 8:
-            for k in range(self.plan.n):
+            for k in range(self.plan.positions):
                 self._spill_rows((k, k + 1), [self._unit_rows(k)])
             self.units = [SparseCounts() for _ in self.units]
             if self.dense is not None:
@@ -290,9 +290,10 @@ def count_table(
             kind=plan.kind,
             pad=plan.pad,
             min_count=plan.min_count,
+            shape=plan.shape,
             targets=total.targets,
             totals=total.totals[total.target_columns].tolist(),
-            spans=parse_spans(plan.spans, plan.n, plan.side),
+            spans=plan.all_spans,
         )
         yield SpanTable("counts", header, counts_columns(total.targets), items, parts)
 
