@@ -10,8 +10,9 @@ import numpy as np
 from raregram.counts import Counts, span_names
 from raregram.explanation import printable
 from raregram.model import Model, Settings
-from raregram.storage import PathLike, read_header
+from raregram.storage import PathLike, Span, read_header
 
+BACKOFF = ("unit_lam", "tau", "longest", "longest_shapes", "shape", "max_bytes")
 STRONGEST = 8  # spans shown for and against the target
 
 Facts = dict[str, Any]
@@ -69,6 +70,7 @@ def describe_model(path: PathLike) -> Facts:
         **({"criterion": s.criterion, "size": s.size} if s.criterion else {}),
         **({"seed": s.seed} if s.criterion == "random" else {}),
         "lam": s.lam,
+        **({name: getattr(s, name) for name in BACKOFF} if s.estimator == "backoff" else {}),
         "lam0": model.lam0,
         "unseen": s.unseen,
         "denominator": s.denominator,
@@ -78,7 +80,7 @@ def describe_model(path: PathLike) -> Facts:
         "n_nu": s.n_nu,
         "n_de": s.n_de,
         "distinct_items": len(model.items),
-        "selected_by_position": list(model.sizes),
+        ("rows_by_span" if s.estimator == "backoff" else "selected_by_position"): list(model.sizes),
         "bytes_on_disk": Path(path).stat().st_size,
         "bytes_in_memory": model.nbytes,
         "digest": read_header(path)["digest"],
@@ -90,22 +92,28 @@ def describe_model(path: PathLike) -> Facts:
 def strongest(model: Model, sign: int) -> list[Facts]:
     """Return the spans with the largest terms, for (sign -1) or against (+1) the target, largest first."""
     found = []
-    for span, keys, cells in model.table.rows():
-        values = model.values[cells]
+    for span, keys, cells, values in model.rows():
         speaking = np.flatnonzero(np.isfinite(values) & (sign * values < 0))
         best = speaking[np.argsort(sign * values[speaking], kind="stable")[:STRONGEST]]
         found += [(sign * values[row], span, keys[row], cells[row]) for row in best]
     found.sort(key=lambda entry: entry[0])
     return [
         {
-            "items": model.items.take(keys).to_pylist(),
-            "first_position": span[0] + 1,
+            "items": model.vocabulary.take(keys).to_pylist(),
+            **_place(span, model.settings.n),
             "f_nu": int(model.cells.f_nu[cell]),
             "f_de": int(model.cells.f_de[cell]),
             "log_ratio": float(sign * value),
         }
         for value, span, keys, cell in found[:STRONGEST]
     ]
+
+
+def _place(span: Span, n: int) -> Facts:
+    """Say where a span is: at a position, or anywhere; of items, or of shapes."""
+    if span[0] >= 2 * n:
+        return {"first_position": None}
+    return {"first_position": span[0] % n + 1, **({"shapes": True} if span[0] >= n else {})}
 
 
 def as_text(facts: Facts) -> str:
@@ -122,8 +130,9 @@ def as_text(facts: Facts) -> str:
 
 def _span_line(entry: Facts) -> str:
     items = " ".join(map(printable, entry["items"]))
-    place = entry["first_position"]
-    return f"  {entry['log_ratio']:+8.4f}  {place:>2}  {items}  ({entry['f_nu']:,} : {entry['f_de']:,})"
+    place = "any" if entry["first_position"] is None else entry["first_position"]
+    items += "  (shapes)" if entry.get("shapes") else ""
+    return f"  {entry['log_ratio']:+8.4f}  {place:>3}  {items}  ({entry['f_nu']:,} : {entry['f_de']:,})"
 
 
 def _shown(value: Any) -> str:

@@ -68,7 +68,7 @@ def check_count(name: str, owner: str, value: Any, at_least: int = 1, at_most: i
         raise must_be(name, owner, f"a whole number <= {at_most}", value)
 
 
-def check_lam(value: Any, owner: str) -> None:
+def check_lam(value: Any, owner: str, name: str = "lam") -> None:
     """Raise unless `value` can be a ridge: finite and not negative."""
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value < 0:
-        raise must_be("lam", owner, "a finite number >= 0", value)
+        raise must_be(name, owner, "a finite number >= 0", value)

@@ -146,8 +146,7 @@ def types_for(model: Model, documents: Counts) -> npt.NDArray[np.int32]:
             f"the model is for n {s.n}, {s.side}, {s.kind}; the documents were counted for n {documents.n}, "
             f"{documents.side}, {documents.kind}"
         )
-    number = number_items(documents.items, model.items)
-    return number[documents.rows[documents.whole].keys]
+    return model.number_rows(documents.items, documents.rows[documents.whole].keys)
 
 
 def training_frequency(documents: Counts, training: Counts) -> Ints:

@@ -1,4 +1,4 @@
-"""Why an N-gram has its log ratio: one term an item, and a picture of them in plain text."""
+"""Why an N-gram has its log ratio: one term a span, and a picture of them in plain text."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 BAR = 16  # character cells on each side of the zero line
 EIGHTHS = "▏▎▍▌▋▊▉█"
+HEADS = {"shapes": "corrected by the shapes next to the boundary", "items": "corrected by the items next to the boundary"}
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Term:
     f_de: int | None
     selected: bool
     value: float
+    kind: str = "item"  # or "shape" where only that was seen; "shapes" and "items" for the suffixes of a back-off
+    prior: float | None = None  # of a suffix: the log ratio before its frequencies, to which the value is added
 
     @property
     def text(self) -> str:
@@ -38,6 +41,7 @@ class Explanation:
     model: str
     log_ratio: float
     terms: tuple[Term, ...]
+    interval: tuple[float, float] | None = None  # of 95 %, where the estimator has one
 
     @property
     def ratio(self) -> float:
@@ -52,7 +56,12 @@ class Explanation:
         """Say the result in a line."""
         if math.isnan(self.log_ratio):
             return f"{self.target}: no evidence, the model does not hold this N-gram  ({self.model})"
-        return f"{self.target}: log ratio {self.log_ratio:+.4f}, ratio {self.ratio:.4g}  ({self.model})"
+        reach = "" if self.interval is None else f", 95 % from {self.interval[0]:+.2f} to {self.interval[1]:+.2f}"
+        return f"{self.target}: log ratio {self.log_ratio:+.4f}{reach}, ratio {self.ratio:.4g}  ({self.model})"
+
+    def longest(self) -> Term | None:
+        """Return the longest suffix with evidence that a back-off went to."""
+        return max((term for term in self.terms if term.kind == "items"), key=lambda term: len(term.items), default=None)
 
     def lines(self) -> list[str]:
         """Return a line of column heads, then a line for each term."""
@@ -62,11 +71,18 @@ class Explanation:
         count_width = max(4, *(len(shown) for pair in counts for shown in pair))
         scale = max((abs(term.value) for term in self.terms if math.isfinite(term.value)), default=0) or 1.0
         lines = [f"{'':>5}  {'':<{text_width}}  {'f_nu':>{count_width}}  {'f_de':>{count_width}}  {'term':>8}"]
+        kind = self.terms[0].kind
         for term, text, (f_nu, f_de) in zip(self.terms, texts, counts, strict=True):
+            if term.kind != kind and term.kind in HEADS:
+                lines.append(HEADS[term.kind])
+            kind = term.kind
             lines.append(
                 f"{_place(term):>5}  {text}{' ' * (text_width - _columns(text))}  {f_nu:>{count_width}}  "
-                f"{f_de:>{count_width}}  {_value(term):>8}  {_bar(term.value / scale)}".rstrip()
+                f"{f_de:>{count_width}}  {_value(term):>8}  {_bar(term.value / scale)}{_result(term)}".rstrip()
             )
+        longest = self.longest()
+        if longest is not None:
+            lines.append(f"longest suffix with evidence: {longest.text}")
         return lines
 
     def __str__(self) -> str:
@@ -82,6 +98,13 @@ def printable(item: str) -> str:
 
 def _place(term: Term) -> str:
     return f"{term.start + 1}" if len(term.items) == 1 else f"{term.start + 1}-{term.end}"
+
+
+def _result(term: Term) -> str:
+    """Say what a suffix made of the estimate before it."""
+    if term.prior is None:
+        return "  (its shape)" if term.kind == "shape" else ""
+    return f"  {math.exp(term.prior):.3g} -> {math.exp(term.prior + term.value):.3g}"
 
 
 def _value(term: Term) -> str:

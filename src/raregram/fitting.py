@@ -6,10 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from raregram import selection
-from raregram.counts import Counts, Ints, compact
-from raregram.errors import InputError, ParameterError
+from raregram.counts import Counts, Ints, compact, suffix_lengths
+from raregram.errors import InputError, ParameterError, check_count
 from raregram.model import ESTIMATORS, Model, Settings
+from raregram.pruning import fit_backoff
 from raregram.storage import Span, SpanRows
+
+CONTEXTS_WORTH = 12  # contexts of the denominator that a prior is worth in the back-off estimator
+UNIT_RIDGE = 10  # the ridge of units and shapes over that of suffixes
 
 
 def fit(
@@ -17,13 +21,18 @@ def fit(
     target: str | None = None,
     estimator: str = "selective",
     *,
-    criterion: str = "cet",
-    size: int = 10_000,
-    lam: float = 1e-5,
+    criterion: str | None = None,
+    size: int | None = None,
+    lam: float | None = None,
     denominator: str = "complement",
     unseen: str = "neutral",
     seed: int = 0,
     keep_seen: bool = False,
+    tau: float = 0.5,
+    unit_lam: float | None = None,
+    longest: int | None = None,
+    shapes: bool | None = None,
+    max_bytes: int | None = None,
 ) -> Model:
     """Fit an estimator of the likelihood ratio of a target's contexts.
 
@@ -31,16 +40,24 @@ def fit(
         counts: the frequencies.
         target: the numerator; may be left out where the table has only one target.
         estimator: "mle" and "direct" look at the whole N-gram; "product" multiplies the ratios of all its items
-            ("all used"); "selective" those of the selected items.
-        criterion: how "selective" scores items: one of `raregram.selection.CRITERIA`.
-        size: how many items "selective" keeps at each position.
-        lam: the ridge; 0 for none. "mle" has none.
+            ("all used"); "selective" those of the selected items; "backoff" goes on from the items to ever longer
+            suffixes, and from rare items to their shapes.
+        criterion: how spans are scored: one of `raregram.selection.CRITERIA` for "selective" (None: "cet"), and also
+            "gain" for "backoff" (None: that).
+        size: how many items "selective" keeps at each position (None: 10,000), or how many spans "backoff" keeps of
+            each position and length (None: all that say something).
+        lam: the ridge; 0 for none. None: 1e-5, and 12 / n_de for "backoff", which makes a prior worth twelve contexts.
         denominator: "complement" compares with all other contexts, "all" with all contexts.
         unseen: the factor of an item never seen at its position: "neutral" is 1, "formula" the unit formula
-            with zero frequencies.
+            with zero frequencies. "backoff" has its own ways.
         seed: for the criterion "random".
         keep_seen: keep the frequencies of items that were seen but not selected, so that `explain` can show
             them. They take room; with unseen="formula" they are always kept.
+        tau: for "backoff", from here on: how much the units count; 1 takes them as independent, 0 leaves them out.
+        unit_lam: the ridge of units and of all shapes; None: ten times `lam`.
+        longest: the longest suffix; None: the longest that was counted.
+        shapes: whether to back off to shapes; None: if they were counted.
+        max_bytes: how much room the model may take, in memory and on disk.
 
     >>> counts = Counts.from_contexts(["lives in", "said that", "was in"], ["LOC", None, "LOC"])
     >>> fit(counts, "LOC", lam=0, size=2).log_ratio(["is in", "said that"]).round(2)
@@ -48,25 +65,46 @@ def fit(
     """
     target = only_target(counts) if target is None else target
     n_nu, n_de = counts.sizes(target, denominator)
+    common = {
+        "target": target,
+        "estimator": estimator,
+        "n": counts.n,
+        "side": counts.side,
+        "kind": counts.kind,
+        "denominator": denominator,
+        "n_nu": n_nu,
+        "n_de": n_de,
+        "unseen": unseen,
+        "pad": counts.pad,
+    }
+    if estimator == "backoff":
+        _check_evidence(target, n_nu, n_de)
+        lam = CONTEXTS_WORTH / n_de if lam is None else lam
+        settings = Settings(
+            **common,
+            lam=lam,
+            criterion="gain" if criterion is None else criterion,
+            size=size,
+            seed=seed,
+            keeps_seen=False,
+            unit_lam=UNIT_RIDGE * lam if unit_lam is None else unit_lam,
+            tau=tau,
+            longest=_longest(counts, longest),
+            longest_shapes=_longest_shapes(counts, shapes),
+            shape=counts.shape,
+            max_bytes=max_bytes,
+        )
+        return fit_backoff(counts, settings)
     selects = estimator in ESTIMATORS and ESTIMATORS[estimator].selects
     settings = Settings(
-        target=target,
-        estimator=estimator,
-        n=counts.n,
-        side=counts.side,
-        kind=counts.kind,
-        denominator=denominator,
-        n_nu=n_nu,
-        n_de=n_de,
-        lam=0.0 if estimator == "mle" else lam,
-        criterion=criterion if selects else None,
-        size=size if selects else None,
+        **common,
+        lam=0.0 if estimator == "mle" else (1e-5 if lam is None else lam),
+        criterion=("cet" if criterion is None else criterion) if selects else None,
+        size=(10_000 if size is None else size) if selects else None,
         seed=seed if selects else None,
-        unseen=unseen,
-        pad=counts.pad,
         keeps_seen=keep_seen or not selects or unseen == "formula",
     )
-    _check_evidence(settings)
+    _check_evidence(target, n_nu, n_de)
     missing = set(settings.spans) - set(counts.spans)
     if missing:
         raise ParameterError(
@@ -77,6 +115,29 @@ def fit(
     if not any(map(len, parts)):
         raise InputError(f"this table holds no whole N-grams any more: min_count {counts.min_count} dropped them all")
     return Model.build(settings, *compact(counts.items, parts))
+
+
+def _longest(counts: Counts, longest: int | None) -> int:
+    """Return the longest suffix of items to use, which must have been counted."""
+    counted = suffix_lengths(counts.spans, counts.n, counts.side)
+    if longest is None:
+        return counted
+    check_count("longest", "fit", longest, at_least=0)
+    if longest > counted:
+        raise ParameterError(
+            f"suffixes of up to {longest} items are asked for, and this table counts up to {counted}: count again "
+            f"with the spans 'suffixes:{longest}'"
+        )
+    return int(longest)
+
+
+def _longest_shapes(counts: Counts, shapes: bool | None) -> int:
+    """Return the longest suffix of shapes to use; 0 for none."""
+    if shapes and counts.shape is None:
+        raise ParameterError("this table counts no shapes: count again with the spans 'shapes:8', or fit with shapes=False")
+    if counts.shape is None or shapes is False:
+        return 0
+    return suffix_lengths(counts.spans, counts.n, counts.side, counts.n)
 
 
 def _held(counts: Counts, span: Span, settings: Settings) -> SpanRows:
@@ -111,9 +172,9 @@ def only_target(counts: Counts) -> str:
     return counts.targets[0]
 
 
-def _check_evidence(settings: Settings) -> None:
+def _check_evidence(target: str, n_nu: int, n_de: int) -> None:
     """Raise where one of the two samples is empty."""
-    if not settings.n_nu:
-        raise InputError(f"the target {settings.target!r} never occurs in these counts")
-    if not settings.n_de:
-        raise InputError(f"every context belongs to {settings.target!r}: there is nothing to compare with")
+    if not n_nu:
+        raise InputError(f"the target {target!r} never occurs in these counts")
+    if not n_de:
+        raise InputError(f"every context belongs to {target!r}: there is nothing to compare with")

@@ -5,7 +5,7 @@ It keeps the frequencies of the spans that it holds (the sufficient statistics) 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from raregram import ratios, storage
+from raregram import intervals, ratios, storage
+from raregram.backoff import Backoff, Layout
 from raregram.contexts import (
     ABSENT,
     KINDS,
@@ -27,15 +28,17 @@ from raregram.contexts import (
     number_items,
     parse_ngrams,
 )
-from raregram.counts import DENOMINATORS, SIDES
-from raregram.errors import InputError, check_choice, check_count, check_lam
+from raregram.counts import DENOMINATORS, SIDES, suffix
+from raregram.errors import InputError, ParameterError, check_choice, check_count, check_lam, must_be
 from raregram.explanation import Explanation, Term
 from raregram.ratios import Floats
 from raregram.selection import CRITERIA
+from raregram.shapes import shape_function
 from raregram.storage import PathLike, Span, SpanRows, SpanTable
-from raregram.tables import Cells, Table, UnitTable, WholeTable, make_cells
+from raregram.tables import CellNumbers, Cells, Table, UnitTable, WholeTable, make_cells
 
 UNSEEN = ("neutral", "formula")
+CRITERIA_OF_SPANS = ("gain", *CRITERIA)  # "gain": what a span adds to a simpler estimate
 COLUMNS = ("f_nu", "f_de", "selected")
 
 
@@ -51,9 +54,9 @@ class Equation(Protocol):
 class Estimator:
     """What tells one estimator from another."""
 
-    spans: str  # "units": a factor for every item; "whole": one for the N-gram
+    spans: str  # "units": a factor for every item; "whole": one for the N-gram; "suffixes": what backs off
     ratio: Equation
-    selects: bool = False
+    selects: bool = False  # whether it needs a criterion and a size
 
 
 ESTIMATORS = {
@@ -61,6 +64,7 @@ ESTIMATORS = {
     "direct": Estimator("whole", ratios.direct),
     "product": Estimator("units", ratios.unit),
     "selective": Estimator("units", ratios.unit, selects=True),
+    "backoff": Estimator("suffixes", ratios.unit),
 }
 
 
@@ -83,6 +87,12 @@ class Settings:
     unseen: str
     pad: bool  # whether an N-gram may have fewer items: it is filled up with pads
     keeps_seen: bool  # whether all seen spans are held, selected or not: what is not held was never seen
+    unit_lam: float | None = None  # from here on for "backoff" alone
+    tau: float | None = None
+    longest: int | None = None  # suffix of items
+    longest_shapes: int | None = None  # 0: shapes are off
+    shape: str | None = None
+    max_bytes: int | None = None
 
     def __post_init__(self) -> None:
         """Raise `ParameterError` for whatever is out of its range."""
@@ -96,21 +106,47 @@ class Settings:
             check_choice("criterion", "fit", self.criterion, CRITERIA)
             check_count("size", "fit", self.size)
             check_count("seed", "fit", self.seed, at_least=0)
-        for name, kind in (("lam", float), ("size", int), ("seed", int)):  # of NumPy's numbers, which JSON lacks
+        if self.estimator == "backoff":
+            self._check_backoff()
+        kinds = {"lam": float, "unit_lam": float, "tau": float, "size": int, "seed": int, "max_bytes": int}
+        for name, kind in kinds.items():  # of NumPy's numbers, which JSON lacks
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else kind(value))
 
+    def _check_backoff(self) -> None:
+        for name in ("lam", "unit_lam"):
+            value = getattr(self, name)
+            check_lam(value, "fit", name)
+            if not value > 0:
+                raise must_be(name, "fit", "above 0 for the back-off estimator", value)
+        if not isinstance(self.tau, int | float) or not 0 <= self.tau <= 1:
+            raise must_be("tau", "fit", "a number from 0 to 1", self.tau)
+        check_choice("criterion", "fit", self.criterion, CRITERIA_OF_SPANS)
+        if self.size is not None:
+            check_count("size", "fit", self.size)
+        if self.max_bytes is not None:
+            check_count("max_bytes", "fit", self.max_bytes)
+
     @property
     def spans(self) -> list[Span]:
-        """The spans that a log ratio has a term for."""
+        """The spans that a model holds."""
+        if self.estimator == "backoff":
+            return self.layout.spans
         units = ESTIMATORS[self.estimator].spans == "units"
         return [(k, k + 1) for k in range(self.n)] if units else [(0, self.n)]
 
+    @property
+    def layout(self) -> Layout:
+        """The parameters of the back-off estimator."""
+        names = ("n", "side", "n_nu", "n_de", "lam", "unit_lam", "tau", "longest", "longest_shapes", "shape")
+        return Layout(**{name: getattr(self, name) for name in names})
+
     def __str__(self) -> str:
         """Name the estimator and its settings."""
-        chosen = f" {self.criterion} {self.size:,}" if self.criterion else ""
-        lam = "" if self.estimator == "mle" else f", lam {self.lam:g}"
-        return f"{self.estimator}{chosen}{lam}"
+        chosen = f" {self.criterion} {self.size:,}" if self.criterion and self.size else ""
+        lam = "" if self.estimator == "mle" else f", lam {self.lam:.4g}"
+        tau = "" if self.tau is None else f", tau {self.tau:g}"
+        return f"{self.estimator}{chosen}{lam}{tau}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,11 +156,14 @@ class Model:
     settings: Settings
     items: pa.Array  # string, distinct, in byte order; an item number is an index into it
     cells: Cells
-    table: Table
+    table: Table | Backoff
 
     @classmethod
     def build(cls, settings: Settings, items: pa.Array, parts: Sequence[SpanRows]) -> Model:
         """Make a model from the spans that it is to hold, with the values f_nu, f_de and selected."""
+        if settings.estimator == "backoff":
+            backoff, _ = Backoff.build(settings.layout, items, {part.span: part for part in parts})
+            return cls(settings, backoff.words.names, backoff.cells, backoff)
         cells, numbers = make_cells(np.concatenate([part.values for part in parts]))
         table: Table
         if ESTIMATORS[settings.estimator].spans == "units":
@@ -140,12 +179,27 @@ class Model:
         with storage.damage_named(path):
             settings = Settings(**table.header)
             by_span = {part.span: part for part in table.parts}
+            if settings.estimator == "backoff":  # it may hold nothing of some spans
+                return cls.build(settings, table.items, list(by_span.values()))
             return cls.build(settings, table.items, [by_span[span] for span in settings.spans])
 
     def save(self, path: PathLike) -> None:
         """Write a model file, under its final name only when it is whole."""
-        parts = tuple(SpanRows(span, keys, self.cells.values(cells)) for span, keys, cells in self.table.rows())
-        storage.write(path, SpanTable("model", asdict(self.settings), COLUMNS, self.items, parts))
+        parts = tuple(SpanRows(span, keys, self.cells.values(cells)) for span, keys, cells, _ in self.rows())
+        storage.write(path, SpanTable("model", asdict(self.settings), COLUMNS, self.vocabulary, parts))
+
+    def rows(self) -> Iterator[tuple[Span, Numbers, CellNumbers, Floats]]:
+        """Yield each span with its keys by the numbers of `vocabulary`, their cells, and what each row adds."""
+        if isinstance(self.table, Backoff):
+            yield from self.table.rows()
+        else:
+            for span, keys, cells in self.table.rows():
+                yield span, keys, cells, self.values[cells]
+
+    @property
+    def vocabulary(self) -> pa.Array:
+        """All strings that rows name: the items, and for "backoff" shapes too."""
+        return self.table.vocabulary if isinstance(self.table, Backoff) else self.items
 
     @cached_property
     def values(self) -> Floats:
@@ -170,10 +224,54 @@ class Model:
         """
         if isinstance(ngrams, np.ndarray) and np.issubdtype(ngrams.dtype, np.integer):
             self._check_numbers(ngrams)
-            return self.table.sums(ngrams, self.values)
+            return self._scorer(len(ngrams))(ngrams)
         ngrams = _as_sequence(ngrams)
-        parts = [self.table.sums(self._numbers(part, first), self.values) for first, part in chunks(ngrams)]
+        score = self._scorer(len(ngrams))
+        parts = [score(self._numbers(part, first)) for first, part in chunks(ngrams)]
         return np.concatenate(parts) if parts else np.empty(0)
+
+    def _scorer(self, count: int) -> Callable[[Numbers], Floats]:
+        """Return what turns item numbers into log ratios; many N-grams are worth a table of units first."""
+        table = self.table
+        if isinstance(table, Backoff):
+            unit_values = table.unit_values() if count > len(self.items) else None
+            return lambda numbers: table.sums(numbers, unit_values)
+        return lambda numbers: table.sums(numbers, self.values)
+
+    def interval(self, ngrams: NGramsLike, level: float = 0.95) -> Floats:
+        """Return an interval for the log ratio of each N-gram, (N-grams, 2): its lower and its upper end.
+
+        It comes from the posterior of the frequencies, so it is narrow where much was seen and wide where little was;
+        the log ratio is in its middle.
+
+        Args:
+            ngrams: as for `log_ratio`.
+            level: the probability that the interval is meant to cover.
+        """
+        if isinstance(level, bool) or not isinstance(level, float | int) or not 0 < level < 1:
+            raise must_be("level", "interval", "a number between 0 and 1", level)
+        if isinstance(self.table, WholeTable):
+            raise ParameterError(
+                f"the estimator {self.settings.estimator!r} has no interval: an N-gram never seen would have none. "
+                "Fit 'backoff', 'product' or 'selective'"
+            )
+        numbers = ngrams if isinstance(ngrams, np.ndarray) and np.issubdtype(ngrams.dtype, np.integer) else None
+        numbers = self.numbers(ngrams) if numbers is None else numbers
+        self._check_numbers(numbers)
+        parts = [self._interval(part, float(level)) for _, part in chunks(numbers)]
+        return np.concatenate(parts) if parts else np.empty((0, 2))
+
+    def _interval(self, numbers: Numbers, level: float) -> Floats:
+        middle = self._scorer(0)(numbers)
+        if isinstance(self.table, Backoff):
+            variance = intervals.backoff_variance(self.table, self.table.trace(numbers))
+        else:
+            cells = self.table.cells_of(numbers)
+            s = self.settings
+            terms = intervals.unit_variance(self.cells.f_nu, self.cells.f_de, s.n_de, s.lam)
+            variance = np.where(self.values == 0, 0.0, terms)[cells].sum(axis=1)
+        reach = intervals.half_width(variance, level)
+        return np.column_stack([middle - reach, middle + reach])
 
     def numbers(self, ngrams: NGramsLike) -> Numbers:
         """Return the item numbers of N-grams, (N-grams, n), with -1 for items that the model does not hold."""
@@ -184,6 +282,8 @@ class Model:
         """Return the terms of one N-gram's log ratio, one an item; for `mle` and `direct` just one."""
         parsed = self.parse([ngram], lambda _: "the N-gram")
         items = tuple(parsed.items.to_pylist())
+        if isinstance(self.table, Backoff):
+            return self._explain_backoff(items)
         cells = self.table.cells_of(number_items(parsed.items, self.items)[None, :])[0]
         terms = (self._term(span, items, int(cell)) for span, cell in zip(self.table.spans, cells, strict=True))
         total = float(self.log_ratio([list(items)])[0])
@@ -202,11 +302,13 @@ class Model:
     @property
     def sizes(self) -> tuple[int, ...]:
         """Number of selected spans, one number a position (or one for the whole N-grams)."""
-        return tuple(int(self.cells.selected[cells].sum()) for _, _, cells in self.table.rows())
+        return tuple(int(self.cells.selected[cells].sum()) for _, _, cells, _ in self.rows())
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory, all tables and items together."""
+        if isinstance(self.table, Backoff):
+            return self.table.nbytes
         return int(self.items.nbytes) + self.cells.nbytes + self.table.nbytes + int(self.values.nbytes)
 
     def __repr__(self) -> str:
@@ -220,14 +322,66 @@ class Model:
     def _numbers(self, ngrams: NGramsLike, first: int) -> Numbers:
         """Number the items of N-grams of which the first is the caller's row `first`."""
         parsed = self.parse(ngrams, lambda row: f"N-gram {first + row + 1}")
-        return number_items(parsed.items, self.items).reshape(-1, self.settings.n)
+        if not isinstance(self.table, Backoff):
+            return number_items(parsed.items, self.items).reshape(-1, self.settings.n)
+        nearest = np.arange(len(parsed.items)) % self.settings.n == self.table.layout.outwards[0]
+        return self.table.number(parsed.items, nearest).reshape(-1, self.settings.n)
+
+    def number_rows(self, items: pa.Array, keys: Numbers) -> Numbers:
+        """Return the item numbers of N-grams that are given as indices into some items: (N-grams, n)."""
+        if not isinstance(self.table, Backoff):
+            return number_items(items, self.items)[keys]
+        near, far = (self.table.number(items, np.full(len(items), nearest)) for nearest in (True, False))
+        numbers, nearest = far[keys], self.table.layout.outwards[0]
+        numbers[:, nearest] = near[keys[:, nearest]]
+        return numbers
 
     def _check_numbers(self, numbers: npt.NDArray[np.integer[Any]]) -> None:
         """Raise unless these are item numbers of N-grams of this model."""
         if numbers.ndim != 2 or numbers.shape[1] != self.settings.n:
             raise InputError(f"item numbers must have the shape (N-grams, {self.settings.n}), got {numbers.shape}")
-        if numbers.size and (numbers.min() < ABSENT or numbers.max() >= len(self.items)):
-            raise InputError(f"item numbers must be from {ABSENT} to {len(self.items) - 1}")
+        last = (self.table.size if isinstance(self.table, Backoff) else len(self.items)) - 1
+        if numbers.size and (numbers.min() < ABSENT or numbers.max() > last):
+            raise InputError(f"item numbers must be from {ABSENT} to {last}")
+
+    def _explain_backoff(self, items: tuple[str, ...]) -> Explanation:
+        """Return the units, then the suffixes of shapes and of items that the model holds."""
+        assert isinstance(self.table, Backoff)
+        layout, n = self.table.layout, self.settings.n
+        trace = self.table.trace(self._numbers([list(items)], 0))
+        shapes = [shape_function(layout.shape)(item) for item in items] if layout.longest_shapes else []
+        names = [*items, *(near if k == layout.outwards[0] else far for k, (near, far) in enumerate(shapes))]
+        terms = []
+        for distance in sorted(range(n), key=lambda distance: layout.outwards[distance]):
+            cell = int(trace.cells[distance, 0])
+            first = n if not cell and layout.longest_shapes else 0
+            cell = int(trace.shape_cells[distance, 0]) if first else cell
+            terms.append(self._step(layout.unit(distance, first), names, cell, float(trace.units[distance, 0]), None))
+        for first, followed in ((n, trace.shapes), (0, trace.words)):
+            for length, cell in enumerate(followed.cells[:, 0].tolist(), 1):
+                if cell:
+                    span = suffix(length, n, layout.side, first)
+                    prior, value = float(followed.prior[length - 1, 0]), float(followed.correction[length - 1, 0])
+                    terms.append(self._step(span, names, cell, value, prior))
+        total = float(self.log_ratio([list(items)])[0])
+        lower, upper = self.interval([list(items)])[0].tolist()
+        return Explanation(items, self.settings.target, str(self.settings), total, tuple(terms), (lower, upper))
+
+    def _step(self, span: Span, names: Sequence[str], cell: int, value: float, prior: float | None) -> Term:
+        """Describe a unit, or a suffix with its prior."""
+        n = self.settings.n
+        first = n if span[0] >= n else 0
+        return Term(
+            start=span[0] - first,
+            end=span[1] - first,
+            items=tuple(names[span[0] : span[1]]),
+            f_nu=int(self.cells.f_nu[cell]),
+            f_de=int(self.cells.f_de[cell]),
+            selected=cell > 0,
+            value=value,
+            kind=("shape" if first else "item") if prior is None else ("shapes" if first else "items"),
+            prior=prior,
+        )
 
     def _term(self, span: tuple[int, int], items: tuple[str, ...], cell: int) -> Term:
         """Describe what one span adds."""

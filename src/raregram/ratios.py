@@ -11,10 +11,11 @@ number   function          equation
 (E2)     `direct`          1 / (f_de / n_de + lam) * f_nu / n_nu
 (E3)     `unit`            1 / ((f_de + 1) / (n_de + 2) + lam) * (f_nu + 1) / (n_nu + 2)
 (E4)     `neutral_lam`     1 / (n_nu + 2) - 1 / (n_de + 2), the lam at which (E3) is 1 for f = 0
+(E5)     `towards`         (f_nu / n_nu + lam * r0) / (f_de / n_de + lam)
 =======  ================  ==================================================================
 
-(E1) to (E3) are the estimators of Kikuchi, Yoshida, Umemura and Ozono (arXiv 2111.03350, 2021); the numbers
-are this project's own.
+(E1) to (E3) are the estimators of Kikuchi, Yoshida, Umemura and Ozono (arXiv 2111.03350, 2021); (E5) is this
+project's, and so are the numbers.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from raregram.errors import InputError, check_lam
+from raregram.errors import InputError, check_lam, must_be
 
 Floats = npt.NDArray[np.float64]
 
 GRID = 2.0**44
+COARSE_GRID = 2.0**18  # sums below 64 fit into 32 bits
 
 
 def mle(f_nu: npt.ArrayLike, n_nu: npt.ArrayLike, f_de: npt.ArrayLike, n_de: npt.ArrayLike) -> Floats:
@@ -63,19 +65,39 @@ def unit(f_nu: npt.ArrayLike, n_nu: npt.ArrayLike, f_de: npt.ArrayLike, n_de: np
     return np.asarray(((f_nu + 1) / (n_nu + 2)) / ((f_de + 1) / (n_de + 2) + lam))
 
 
+def towards(
+    r0: npt.ArrayLike,
+    f_nu: npt.ArrayLike,
+    n_nu: npt.ArrayLike,
+    f_de: npt.ArrayLike,
+    n_de: npt.ArrayLike,
+    lam: float,
+) -> Floats:
+    """(E5) The ridge estimate that is pulled towards a simpler one, r0: exactly r0 where both frequencies are 0.
+
+    >>> towards(5, [0, 1, 1000], 10_000, [0, 20, 20_000], 10_000_000, lam=1e-5).round(2)
+    array([ 5.  , 12.5 , 49.78])
+    """
+    if not lam > 0:
+        raise must_be("lam", "towards", "a number above 0", lam)
+    f_nu, n_nu, f_de, n_de = frequencies(f_nu, n_nu, f_de, n_de)
+    estimate = (f_nu / n_nu + lam * np.asarray(r0)) / (f_de / n_de + lam)
+    return np.asarray(np.where((f_nu == 0) & (f_de == 0), r0, estimate))
+
+
 def neutral_lam(n_nu: float, n_de: float) -> float:
     """(E4) lam0, at which an item that was never seen has the ratio 1. Negative where n_nu > n_de."""
     return 1 / (n_nu + 2) - 1 / (n_de + 2)
 
 
-def log_on_grid(ratio: Floats) -> Floats:
-    """Natural logarithm, rounded to a multiple of 2**-44 (an error below 3e-14).
+def log_on_grid(ratio: Floats, power: float = 1.0, grid: float = GRID) -> Floats:
+    """Natural logarithm of a power of a ratio, rounded to a multiple of 2**-44 (an error below 3e-14).
 
     Sums of such numbers are exact as long as they stay below 512, so a score is the same to the last bit in
     whatever order its terms are added: in tiers, in threads, on a cluster or by hand from an explanation.
     """
     with np.errstate(divide="ignore"):
-        return np.asarray(np.rint(np.log(ratio) * GRID) / GRID)
+        return np.asarray(np.rint(np.log(ratio) * power * grid) / grid)
 
 
 def frequencies(

@@ -25,8 +25,8 @@ BLOCK = 8192  # contexts summed up at a time: their numbers and sums stay in the
 class Cells:
     """The distinct frequencies of a model."""
 
-    f_nu: npt.NDArray[np.int64]  # (cells,)
-    f_de: npt.NDArray[np.int64]
+    f_nu: npt.NDArray[np.signedinteger[Any]]  # (cells,)
+    f_de: npt.NDArray[np.signedinteger[Any]]
     selected: npt.NDArray[np.bool_]
 
     @property
@@ -34,9 +34,13 @@ class Cells:
         """Bytes in memory."""
         return self.f_nu.nbytes + self.f_de.nbytes + self.selected.nbytes
 
+    def frequencies(self, cells: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Return f_nu and f_de of each cell."""
+        return self.f_nu[cells], self.f_de[cells]
+
     def values(self, cells: CellNumbers) -> npt.NDArray[np.int64]:
         """Return (f_nu, f_de, selected) of each cell as columns, the way a file holds them."""
-        return np.column_stack([self.f_nu[cells], self.f_de[cells], self.selected[cells]])
+        return np.column_stack([self.f_nu[cells], self.f_de[cells], self.selected[cells]]).astype(np.int64)
 
 
 def make_cells(values: npt.NDArray[np.int64]) -> tuple[Cells, CellNumbers]:
@@ -53,7 +57,8 @@ def make_cells(values: npt.NDArray[np.int64]) -> tuple[Cells, CellNumbers]:
     _, first = np.unique(key, return_index=True)
     held = np.concatenate([np.zeros((1, 3), np.int64), values[first]])
     numbers = (key + 1).astype(np.min_scalar_type(len(held)))
-    return Cells(held[:, 0], held[:, 1], held[:, 2].astype(bool)), numbers
+    size = np.int32 if held.max() < 2**31 else np.int64
+    return Cells(held[:, 0].astype(size), held[:, 1].astype(size), held[:, 2].astype(bool)), numbers
 
 
 class Table(Protocol):

@@ -1,0 +1,94 @@
+"""How sure a log ratio is: the posterior variance of the frequencies, carried along the estimate.
+
+The ridge estimate (E5) is the mean of a posterior. If the numerator saw f_nu ~ Poisson(r * E) with E = n_nu * f_de / n_de,
+and r has a Gamma prior with the mean r0 and the strength A = lam * n_nu, then the posterior of r is
+Gamma(f_nu + A * r0, E + A). Its mean is (E5) and its squared coefficient of variation 1 / (f_nu + A * r0). To that
+comes what is not known about r0, by the share that r0 has in the estimate, and about f_de, by the share of f_de.
+An interval is symmetric on the log scale, where the posterior is close to normal.
+"""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from raregram.backoff import Backoff, Followed, Trace
+from raregram.ratios import Floats
+
+
+def half_width(variance: Floats, level: float) -> Floats:
+    """Return how far an interval reaches to each side, from squared coefficients of variation."""
+    return np.asarray(NormalDist().inv_cdf((1 + level) / 2) * np.sqrt(np.log1p(variance)))
+
+
+def unit_variance(f_nu: npt.ArrayLike, f_de: npt.ArrayLike, n_de: int, lam: float) -> Floats:
+    """Return the squared coefficient of variation of the unit ratio (E3)."""
+    f_nu, f_de = np.asarray(f_nu, dtype=np.float64), np.asarray(f_de, dtype=np.float64)
+    share = ((f_de + 1) / (n_de + 2)) / ((f_de + 1) / (n_de + 2) + lam)
+    return np.asarray(1 / (f_nu + 1) + share**2 / (f_de + 1))
+
+
+def backoff_variance(table: Backoff, trace: Trace) -> Floats:
+    """Return the squared coefficient of variation of the ratio of each context that was traced."""
+    layout = table.layout
+    units, shape_units = _units(table, trace)
+    gained = np.zeros_like(units)  # by the suffixes of shapes, at every distance
+    before = np.zeros(units.shape[1])
+    for length in range(layout.longest_shapes):
+        prior = before + shape_units[length]
+        after = _step(table, trace.shapes, length, prior, layout.unit_lam)
+        gained[length] = after - prior
+        before = after
+    total = np.zeros(units.shape[1])
+    for length in range(layout.n):
+        prior = np.maximum(total + units[length] + gained[length], 0.0)
+        total = _step(table, trace.words, length, prior, layout.lam) if length < layout.longest else prior
+    whole_is_held = trace.words.cells[-1] > 0 if layout.longest == layout.n else np.zeros(len(total), dtype=bool)
+    log_ratio = trace.units.sum(axis=0) + trace.shapes.correction.sum(axis=0) + trace.words.correction.sum(axis=0)
+    unknown = 1 / (layout.lam * layout.n_nu * np.exp(log_ratio))  # the N-gram itself was not seen: its prior
+    return np.asarray(total + np.where(whole_is_held, 0.0, unknown))
+
+
+def _units(table: Backoff, trace: Trace) -> tuple[Floats, Floats]:
+    """Return the variances of tempered units, of items and of shapes: (n, contexts)."""
+    layout = table.layout
+    power = np.array([layout.temper(distance) for distance in range(layout.n)])[:, None] ** 2
+    f_nu, f_de = table.cells.frequencies(trace.cells)
+    if not layout.longest_shapes:
+        return power * unit_variance(f_nu, f_de, layout.n_de, layout.unit_lam), np.zeros_like(trace.shape_units)
+    shapes = _posterior(*table.cells.frequencies(trace.shape_cells), np.ones_like(trace.shape_units), table, 0.0)
+    ratio = np.exp(trace.units / np.sqrt(power))
+    units = _posterior(f_nu, f_de, ratio, table, shapes)
+    return power * units, power * shapes
+
+
+def _posterior(f_nu: Floats, f_de: Floats, r0: Floats, table: Backoff, prior: Floats | float) -> Floats:
+    """Return the variance of a unit after its frequencies were seen."""
+    layout = table.layout
+    return _seen(f_nu, f_de, layout.unit_lam * layout.n_nu * r0, layout.unit_lam * layout.n_de, prior)
+
+
+def _step(table: Backoff, followed: Followed, length: int, prior: Floats, lam: float) -> Floats:
+    """Return the variance after one more suffix; one that is not held changes nothing."""
+    cell = followed.cells[length]
+    f_nu, f_de = table.cells.frequencies(cell)
+    layout = table.layout
+    after = _seen(f_nu, f_de, lam * layout.n_nu * np.exp(followed.prior[length]), lam * layout.n_de, prior)
+    return np.where(cell > 0, after, prior)
+
+
+def _seen(f_nu: Floats, f_de: Floats, evidence: Floats, ridge: float, prior: Floats | float) -> Floats:
+    """Return the posterior variance.
+
+    Args:
+        f_nu: frequency in the numerator.
+        f_de: frequency in the denominator.
+        evidence: how many sightings in the numerator the prior counts for.
+        ridge: how many sightings in the denominator the prior counts for.
+        prior: the variance of the prior's mean.
+    """
+    share = evidence / (f_nu + evidence)
+    of_denominator = (f_de / (f_de + ridge)) ** 2 / np.maximum(f_de, 1)
+    return np.asarray(1 / (f_nu + evidence) + of_denominator + share**2 * prior)
