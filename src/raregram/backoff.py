@@ -16,18 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from raregram import ratios
-from raregram.contexts import Numbers, build_vocabulary, number_items
+from raregram.contexts import ABSENT, Numbers, build_vocabulary, number_items
 from raregram.counts import Ints, compact, suffix
 from raregram.pairs import PairTable
 from raregram.ratios import Floats
-from raregram.shapes import shapes_of
+from raregram.shapes import shape_function, shapes_of
 from raregram.storage import Span, SpanRows, row_bytes, span_order
 from raregram.tables import BLOCK, CellNumbers, Cells, make_cells
 
@@ -98,44 +100,78 @@ class Suffixes:
 
 
 @dataclass(frozen=True)
+class Units:
+    """The units at one distance, which are few far from the boundary."""
+
+    items: npt.NDArray[np.unsignedinteger[Any]]  # sorted
+    cells: CellNumbers
+    names: int  # how many items there could be
+
+    @classmethod
+    def build(cls, items: Numbers, cells: CellNumbers, names: int) -> Units:
+        """Keep items in as few bytes as they need."""
+        return cls(items.astype(np.min_scalar_type(names)), cells, names)
+
+    def cells_of(self, items: npt.NDArray[Any]) -> CellNumbers:
+        """Return the cell of each item; it is 0 where there is none, and for item number `names`."""
+        table = np.zeros(self.names + 1, dtype=self.cells.dtype)
+        table[self.items] = self.cells
+        return table[items]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.items.nbytes + self.cells.nbytes
+
+
+@dataclass(frozen=True)
 class Row:
     """Items, or shapes: their strings, units and suffixes."""
 
     names: pa.Array  # distinct, in byte order
-    units: CellNumbers  # (n, names + 1) by distance; the last column is for what is absent
+    units: tuple[Units, ...]  # by distance
     suffixes: tuple[Suffixes, ...]  # of two items and more
 
-    def walk(self, columns: Sequence[npt.NDArray[Any]]) -> Iterator[tuple[int, Ints, Ints]]:
+    def walk(
+        self, columns: Sequence[npt.NDArray[Any]], name_of: Sequence[npt.NDArray[Any]] | None = None
+    ) -> Iterator[tuple[int, Ints, Ints]]:
         """Follow contexts outwards as far as their suffixes are held.
 
         Args:
             columns: the numbers of the names of each context, by distance; `len(names)` and more are absent.
+            name_of: instead, columns are numbers of something else, and these are the numbers of their names, next to
+                the boundary and further away.
 
         Yields:
             The length, which contexts have a suffix of this length, and its number.
         """
-        rows = np.flatnonzero(columns[0] < len(self.names))
-        number = columns[0][rows].astype(np.int64)
+        nearest = columns[0] if name_of is None else name_of[0].take(columns[0])
+        rows = np.flatnonzero(nearest < len(self.names))
+        number = nearest.take(rows).astype(np.int64)
         for length, (suffixes, column) in enumerate(zip(self.suffixes, columns[1:], strict=False), 2):
-            item = column[rows]
+            item = column.take(rows)
+            if name_of is not None:
+                item = name_of[1].take(item)
             found = suffixes.pairs.find(number, item)
             held = np.flatnonzero((found >= 0) & (item < len(self.names)))
-            rows, number = rows[held], found[held]
+            rows, number = rows.take(held), found.take(held)
             if not len(rows):
                 return
             yield length, rows, number
 
-    def totals(self, columns: Sequence[npt.NDArray[Any]]) -> Floats:
+    def totals(
+        self, columns: Sequence[npt.NDArray[Any]], name_of: Sequence[npt.NDArray[Any]] | None = None
+    ) -> npt.NDArray[np.float32]:
         """Return what the longest suffix held adds to each context."""
-        total = np.zeros(len(columns[0]))
-        for length, rows, number in self.walk(columns):
-            total[rows] = self.suffixes[length - 2].total[number]
+        total = np.zeros(len(columns[0]), dtype=np.float32)
+        for length, rows, number in self.walk(columns, name_of):
+            total[rows] = self.suffixes[length - 2].total.take(number)
         return total
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        return int(self.names.nbytes) + self.units.nbytes + sum(part.nbytes for part in self.suffixes)
+        return int(self.names.nbytes) + sum(part.nbytes for part in (*self.units, *self.suffixes))
 
 
 @dataclass(frozen=True)
@@ -283,12 +319,12 @@ class Backoff:
     def _first_corrections(self, numbers: npt.NDArray[Any]) -> Floats:
         """Return the corrections by the suffixes of one shape and of one item: (2, numbers)."""
         layout = self.layout
-        shape_cell = self.shapes.units[0, self.near[numbers]]
+        shape_cell = self.shapes.units[0].cells_of(self.near[numbers])
         of_shape = np.zeros(len(numbers))
         if layout.longest_shapes:
             prior = self._units(layout.n, 0, self.near[numbers])
             of_shape = self._correction(prior, *self.cells.frequencies(shape_cell), layout.unit_lam)
-        cell = self.words.units[0, np.minimum(numbers, len(self.words.names))]
+        cell = self.words.units[0].cells_of(np.minimum(numbers, len(self.words.names)))
         prior = self._units(0, 0, numbers) + of_shape
         of_item = self._correction(prior, *self.cells.frequencies(cell), layout.lam) if layout.longest else of_shape * 0
         return np.stack([of_shape, of_item])
@@ -301,15 +337,16 @@ class Backoff:
         Those of items may be asked for without the evidence of the item at its own position, or anywhere.
         """
         layout, cells = self.layout, self.cells
-        words = np.minimum(numbers, len(self.words.names)) if not first else np.full(len(numbers), -1)
-        cell = self.words.units[distance, words] if own else np.zeros(len(numbers), dtype=np.int64)
+        absent = len(self.words.names)
+        words = np.full(len(numbers), absent) if first else np.minimum(numbers, absent)
+        cell = self.words.units[distance].cells_of(words) if own else np.zeros(len(numbers), dtype=np.int64)
         power = layout.temper(distance)
         if not layout.longest_shapes:
             f_nu, f_de = cells.frequencies(cell)
             ratio = ratios.unit(f_nu, layout.n_nu, f_de, layout.n_de, layout.unit_lam)
             return np.where(cell > 0, ratios.log_on_grid(ratio, power), 0.0)
         shapes = numbers if first else (self.far if distance else self.near)[numbers]
-        ratio = self._towards(1.0, self.shapes.units[distance, shapes], layout.unit_lam)
+        ratio = self._towards(1.0, self.shapes.units[distance].cells_of(shapes), layout.unit_lam)
         if not first and anywhere:
             ratio = self._towards(ratio, self.anywhere[words], layout.lam, positions=layout.n)
         if not first and own:
@@ -361,7 +398,7 @@ class Backoff:
                     block += np.take(unit_values[distance], column)
             block += self.words.totals(columns[: self.layout.longest])
             if self.layout.longest_shapes > 1:
-                block += self.shapes.totals(self._shape_columns(columns[: self.layout.longest_shapes]))
+                block += self.shapes.totals(columns[: self.layout.longest_shapes], (self.near, self.far))
             total[begin : begin + BLOCK] = block
         return total
 
@@ -392,10 +429,9 @@ class Backoff:
         found = []
         for row, first in ((self.words, 0), (self.shapes, layout.n)):
             into = numbers[len(self.words.names) :] if first else numbers
-            for distance, cells in enumerate(row.units):
-                items = np.flatnonzero(cells)
-                step = self._unit_step(distance, first, items)
-                found.append((layout.unit(distance, first), into[items][:, None], cells[items], step.correction))
+            for distance, units in enumerate(row.units):
+                step = self._unit_step(distance, first, units.items.astype(np.int64))
+                found.append((layout.unit(distance, first), into[units.items][:, None], units.cells, step.correction))
             keys = np.arange(len(row.names), dtype=np.int32)[:, None]
             before = np.zeros(len(row.names))
             for span, suffixes in zip(layout.suffixes(first), row.suffixes, strict=False):
@@ -433,8 +469,11 @@ class Backoff:
         shape_units = np.stack([self._units(layout.n, distance, column) for distance, column in enumerate(shape_columns)])
         words = _followed(self.words, columns[: layout.longest], first[1], layout.longest)
         shapes = _followed(self.shapes, shape_columns[: layout.longest_shapes], first[0], layout.longest_shapes)
-        cells = np.stack([row[np.minimum(column, row.shape[0] - 1)] for row, column in zip(self.words.units, columns, strict=True)])
-        shape_cells = np.stack([row[column] for row, column in zip(self.shapes.units, shape_columns, strict=True)])
+        known = [np.minimum(column, len(self.words.names)) for column in columns]
+        cells = np.stack([units.cells_of(column) for units, column in zip(self.words.units, known, strict=True)])
+        shape_cells = np.stack(
+            [units.cells_of(column) for units, column in zip(self.shapes.units, shape_columns, strict=True)]
+        )
         shapes[0][:1], words[0][:1] = shape_cells[:1], cells[:1]
         prior = _priors(shape_units, shapes[1], np.zeros_like(shapes[1]))
         of_shapes = Followed(shapes[0], prior, shapes[1])
@@ -444,19 +483,42 @@ class Backoff:
         of_words = Followed(words[0], _priors(units, words[1], added), words[1])
         return Trace(units, cells, shape_units, shape_cells, of_shapes, of_words)
 
-    def number(self, items: pa.Array, nearest: npt.NDArray[np.bool_]) -> Numbers:
-        """Return the numbers of items, of which some are next to the boundary."""
-        numbers = number_items(items, self.words.names).copy()
-        if self.layout.shape is None or not self.layout.longest_shapes:
-            return numbers
+    def number(self, items: pa.Array) -> tuple[Numbers, Numbers]:
+        """Return the numbers of items next to the boundary, and further away."""
+        numbers = number_items(items, self.words.names)
         unknown = np.flatnonzero(numbers < 0)
-        if len(unknown):
-            others = items.take(pa.array(unknown)).dictionary_encode()
-            near, far = (number_items(shape, self.shapes.names) for shape in shapes_of(others.dictionary, self.layout.shape))
-            which = np.asarray(others.indices)
-            shape = np.where(nearest[unknown], near[which], far[which])
-            numbers[unknown] = np.where(shape < 0, shape, shape + len(self.words.names))
+        near, far = numbers.copy(), numbers.copy()
+        near[unknown], far[unknown] = self._number_shapes(items.take(pa.array(unknown)))
+        return near, far
+
+    def number_others(self, numbers: Numbers, unknown: Ints, others: pa.DictionaryArray) -> Numbers:
+        """Give the unknown among the items of contexts, one context after the other, a number by their shape.
+
+        Args:
+            numbers: the numbers of all items.
+            unknown: where they are negative.
+            others: what stands there; there may be a space behind each.
+        """
+        near, far = self._number_shapes(pc.utf8_rtrim(others.dictionary, " "))
+        which = np.asarray(others.indices)
+        nearest = unknown % self.layout.n == self.layout.outwards[0]
+        numbers = numbers.copy()
+        numbers[unknown] = np.where(nearest, near[which], far[which])
         return numbers
+
+    def _number_shapes(self, items: pa.Array) -> tuple[Numbers, Numbers]:
+        """Return the numbers of items that have none of their own: those of their shapes, or else negative."""
+        if self.layout.shape is None or not self.layout.longest_shapes:
+            return (np.full(len(items), ABSENT, dtype=np.int32),) * 2
+        number, shape = self._number_of_shape, shape_function(self.layout.shape)
+        pairs = [number.get(name, ABSENT) for item in items.to_pylist() for name in shape(item)]
+        near, far = np.array(pairs, dtype=np.int32).reshape(-1, 2).T
+        return near, far
+
+    @cached_property
+    def _number_of_shape(self) -> dict[str, int]:
+        """The number of other items of a shape."""
+        return {name: number for number, name in enumerate(self.shapes.names.to_pylist(), len(self.words.names))}
 
 
 def gains(step: Step, f_nu: Ints, f_de: Ints, layout: Layout) -> Floats:
@@ -471,15 +533,15 @@ def gains(step: Step, f_nu: Ints, f_de: Ints, layout: Layout) -> Floats:
 
 def _lay_out_units(
     layout: Layout, rows: Parts, codes: Mapping[Span, CellNumbers], names: int, first: int
-) -> CellNumbers:
-    """Return the cells of all units by distance: (n, names + 1)."""
-    dtype = next(iter(codes.values())).dtype
-    units = np.zeros((layout.n, names + 1), dtype=dtype)
+) -> tuple[Units, ...]:
+    """Return all units by distance."""
+    none = np.empty(0, dtype=np.int32), np.empty(0, dtype=next(iter(codes.values())).dtype)
+    found = []
     for distance in range(layout.n):
         span = layout.unit(distance, first)
-        if span in rows:
-            units[distance, rows[span].keys[:, 0]] = codes[span]
-    return units
+        items, cells = (rows[span].keys[:, 0], codes[span]) if span in rows else none
+        found.append(Units.build(items, cells, names))
+    return tuple(found)
 
 
 def _shape_numbers(words: pa.Array, shapes: pa.Array, shape: str | None) -> tuple[Any, Any]:
@@ -508,7 +570,7 @@ def _followed(
     row: Row, columns: Sequence[npt.NDArray[Any]], first: Floats, longest: int
 ) -> tuple[CellNumbers, Floats]:
     """Return the cell and the correction of every suffix of contexts: (lengths, contexts)."""
-    cells = np.zeros((longest, len(first)), dtype=row.units.dtype)
+    cells = np.zeros((longest, len(first)), dtype=row.units[0].cells.dtype)
     corrections = np.zeros((longest, len(first)))
     if longest:
         corrections[0] = first

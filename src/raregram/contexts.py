@@ -103,6 +103,42 @@ def parse_ngrams(
     return NGrams(items, n)
 
 
+def spaced(items: pa.Array) -> pa.Array:
+    """Return items with a space behind each, as `split_spaced` cuts them."""
+    return pc.binary_join_element_wise(items, "", " ")
+
+
+def split_spaced(texts: NGramsLike, n: int) -> pa.Array | None:
+    """Cut N-grams of n words, with single spaces between them, into words that keep the space behind them.
+
+    That needs no copy of every word, so it takes a third of the time of `parse_ngrams`. Returns None where the
+    N-grams are anything else; then `parse_ngrams` is to find out what.
+    """
+    array = texts if isinstance(texts, pa.Array | pa.ChunkedArray) else _all_strings(texts)
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
+    if array is None or not pa.types.is_string(array.type) or array.null_count or not len(array):
+        return None
+    ended = spaced(array)
+    data = _bytes_of(ended)
+    cuts = np.flatnonzero(data == 0x20)
+    if len(cuts) != n * len(array) or (data - np.uint8(0x20)).max() >= 0x60:  # other white space, or not plain ASCII
+        return None
+    offsets = np.zeros(len(cuts) + 1, dtype=np.int32)
+    np.add(cuts, 1, out=offsets[1:], casting="unsafe")
+    lengths = offsets[1:] - offsets[:-1]
+    if lengths.min() < 2 or (offsets[n::n] != _ends_of(ended)).any():  # two spaces in a row, or one at an end
+        return None
+    return pa.StringArray.from_buffers(len(cuts), pa.py_buffer(offsets), pa.py_buffer(data))
+
+
+def _all_strings(texts: NGramsLike) -> pa.Array | None:
+    try:
+        return pa.array(texts, pa.string())
+    except (pa.ArrowException, TypeError, UnicodeEncodeError):
+        return None
+
+
 def insert_pads(items: pa.Array, lengths: npt.NDArray[np.int64], pads: npt.NDArray[np.int64], side: str) -> pa.Array:
     """Put `pads[i]` pads to the left or right of the i-th of several rows of items, which follow each other."""
     padded = lengths + pads
@@ -281,6 +317,12 @@ def _bytes_of(texts: pa.Array) -> npt.NDArray[np.uint8]:
         return np.empty(0, dtype=np.uint8)
     bounds = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
     return np.frombuffer(data, dtype=np.uint8)[bounds[0] : bounds[-1]]
+
+
+def _ends_of(texts: pa.Array) -> Numbers:
+    """Return where each string ends in the bytes of `_bytes_of`."""
+    bounds = np.frombuffer(texts.buffers()[1], dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return np.asarray(bounds[1:] - bounds[0])
 
 
 def _shorten(value: object, limit: int = 60) -> str:

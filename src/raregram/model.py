@@ -27,6 +27,8 @@ from raregram.contexts import (
     nth_ngram,
     number_items,
     parse_ngrams,
+    spaced,
+    split_spaced,
 )
 from raregram.counts import DENOMINATORS, SIDES, suffix
 from raregram.errors import InputError, ParameterError, check_choice, check_count, check_lam, must_be
@@ -40,6 +42,7 @@ from raregram.tables import CellNumbers, Cells, Table, UnitTable, WholeTable, ma
 UNSEEN = ("neutral", "formula")
 CRITERIA_OF_SPANS = ("gain", *CRITERIA)  # "gain": what a span adds to a simpler estimate
 COLUMNS = ("f_nu", "f_de", "selected")
+MANY = 1000  # N-grams that are worth some preparation
 
 
 class Equation(Protocol):
@@ -226,8 +229,8 @@ class Model:
             self._check_numbers(ngrams)
             return self._scorer(len(ngrams))(ngrams)
         ngrams = _as_sequence(ngrams)
-        score = self._scorer(len(ngrams))
-        parts = [score(self._numbers(part, first)) for first, part in chunks(ngrams)]
+        score, vocabulary = self._scorer(len(ngrams)), self._spaced_items(len(ngrams))
+        parts = [score(self._numbers(part, first, vocabulary)) for first, part in chunks(ngrams)]
         return np.concatenate(parts) if parts else np.empty(0)
 
     def _scorer(self, count: int) -> Callable[[Numbers], Floats]:
@@ -275,7 +278,9 @@ class Model:
 
     def numbers(self, ngrams: NGramsLike) -> Numbers:
         """Return the item numbers of N-grams, (N-grams, n), with -1 for items that the model does not hold."""
-        parts = [self._numbers(part, first) for first, part in chunks(_as_sequence(ngrams))]
+        ngrams = _as_sequence(ngrams)
+        vocabulary = self._spaced_items(len(ngrams))
+        parts = [self._numbers(part, first, vocabulary) for first, part in chunks(ngrams)]
         return np.concatenate(parts) if parts else np.empty((0, self.settings.n), np.int32)
 
     def explain(self, ngram: str | Sequence[str]) -> Explanation:
@@ -319,19 +324,29 @@ class Model:
             f"{len(self.items):,} items, {self.nbytes / 1e6:.2f} MB)"
         )
 
-    def _numbers(self, ngrams: NGramsLike, first: int) -> Numbers:
+    def _spaced_items(self, count: int) -> pa.Array | None:
+        """Return the items as the fast way of reading many N-grams needs them."""
+        return spaced(self.items) if self.settings.kind == "words" and count > MANY else None
+
+    def _numbers(self, ngrams: NGramsLike, first: int, vocabulary: pa.Array | None) -> Numbers:
         """Number the items of N-grams of which the first is the caller's row `first`."""
-        parsed = self.parse(ngrams, lambda row: f"N-gram {first + row + 1}")
-        if not isinstance(self.table, Backoff):
-            return number_items(parsed.items, self.items).reshape(-1, self.settings.n)
-        nearest = np.arange(len(parsed.items)) % self.settings.n == self.table.layout.outwards[0]
-        return self.table.number(parsed.items, nearest).reshape(-1, self.settings.n)
+        n = self.settings.n
+        words = split_spaced(ngrams, n) if vocabulary is not None else None
+        if words is None:
+            words = self.parse(ngrams, lambda row: f"N-gram {first + row + 1}").items
+            vocabulary = self.items
+        numbers = number_items(words, vocabulary)
+        if isinstance(self.table, Backoff):
+            unknown = np.flatnonzero(numbers < 0)
+            others = words.take(pa.array(unknown)).dictionary_encode()
+            numbers = self.table.number_others(numbers, unknown, others)
+        return numbers.reshape(-1, n)
 
     def number_rows(self, items: pa.Array, keys: Numbers) -> Numbers:
         """Return the item numbers of N-grams that are given as indices into some items: (N-grams, n)."""
         if not isinstance(self.table, Backoff):
             return number_items(items, self.items)[keys]
-        near, far = (self.table.number(items, np.full(len(items), nearest)) for nearest in (True, False))
+        near, far = self.table.number(items)
         numbers, nearest = far[keys], self.table.layout.outwards[0]
         numbers[:, nearest] = near[keys[:, nearest]]
         return numbers
@@ -348,7 +363,7 @@ class Model:
         """Return the units, then the suffixes of shapes and of items that the model holds."""
         assert isinstance(self.table, Backoff)
         layout, n = self.table.layout, self.settings.n
-        trace = self.table.trace(self._numbers([list(items)], 0))
+        trace = self.table.trace(self.numbers([list(items)]))
         shapes = [shape_function(layout.shape)(item) for item in items] if layout.longest_shapes else []
         names = [*items, *(near if k == layout.outwards[0] else far for k, (near, far) in enumerate(shapes))]
         terms = []

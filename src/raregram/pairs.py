@@ -58,26 +58,30 @@ class PairTable:
         parents, items = np.divmod(self.keys, self.keys.dtype.type(self.width))
         return parents.astype(np.intp), items.astype(np.intp)
 
-    def find(self, parents: npt.NDArray[Any], items: npt.NDArray[Any]) -> Ints:
-        """Return the place of each pair, `ABSENT` where it is not there."""
+    def find(self, parents: Ints, items: npt.NDArray[Any]) -> Ints:
+        """Return the place of each pair, `ABSENT` where it is not there; `parents` are 64-bit numbers."""
         if not len(self):
             return np.full(len(parents), ABSENT, dtype=np.int64)
-        codes = parents.astype(np.uint64)
-        codes *= np.uint64(self.width)
-        codes += items.astype(np.uint64)
+        codes = (parents * self.width + items).view(np.uint64)
         bucket = _bucket(codes, (len(self.begins) - 1).bit_length() - 1)
+        codes = codes.astype(self.keys.dtype, copy=False)
         place = self.begins.take(bucket)
         open_ = np.flatnonzero(self.keys.take(place, mode="clip") != codes)
-        end = self.begins.take(bucket[open_] + 1)
+        bucket += 1
+        end, codes = self.begins.take(bucket.take(open_)), codes.take(open_)
+        at = place.take(open_)
         while len(open_):  # look at the next one of the bucket
-            place[open_] += 1
-            inside = place[open_] < end
-            place[open_[~inside]] = ABSENT
-            open_, end = open_[inside], end[inside]
-            more = self.keys[place[open_]] != codes[open_]
-            open_, end = open_[more], end[more]
+            at += 1
+            gone = at >= end
+            place[open_[gone]] = ABSENT
+            more = np.flatnonzero(~gone)
+            open_, end, codes, at = open_.take(more), end.take(more), codes.take(more), at.take(more)
+            hit = self.keys.take(at) == codes
+            place[open_[hit]] = at[hit]
+            more = np.flatnonzero(~hit)
+            open_, end, codes, at = open_.take(more), end.take(more), codes.take(more), at.take(more)
         return place.astype(np.int64)
 
 
 def _bucket(codes: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.int64]:
-    return ((codes * MULTIPLIER) >> np.uint64(64 - bits)).astype(np.int64)
+    return ((codes * MULTIPLIER) >> np.uint64(64 - bits)).view(np.int64)

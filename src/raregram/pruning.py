@@ -18,6 +18,7 @@ from raregram.model import Model, Settings
 from raregram.ratios import Floats
 from raregram.storage import Span, SpanRows
 
+LEAST_GAIN = 0.02  # nats: what says less is left out, unless a size is asked for
 ROUNDS = 12  # of the search for as many spans as fit
 
 Parts = dict[Span, SpanRows]
@@ -26,7 +27,7 @@ Parts = dict[Span, SpanRows]
 def fit_backoff(counts: Counts, settings: Settings) -> Model:
     """Fit the back-off estimator to the frequencies of a count table."""
     parts = _evidence(counts, settings)
-    if settings.size is None and settings.max_bytes is None:
+    if settings.size is None and settings.max_bytes is None and settings.criterion != "gain":
         return Model.build(settings, counts.items, list(parts.values()))
     _, steps = Backoff.build(settings.layout, counts.items, parts)
     scores = _scores(parts, steps, settings)
@@ -34,10 +35,15 @@ def fit_backoff(counts: Counts, settings: Settings) -> Model:
         keep = {
             span: selection.top(scores[span], parts[span].values[:, :2].sum(axis=1), settings.size) for span in parts
         }
-        parts = {span: _some(part, keep[span]) for span, part in parts.items()}
-        scores = {span: scores[span][keep[span]] for span in parts}
-    model = Model.build(settings, counts.items, list(parts.values()))
-    return model if settings.max_bytes is None else _as_many_as_fit(counts, settings, parts, scores)
+    elif settings.criterion == "gain":
+        keep = {span: np.flatnonzero(scores[span] >= LEAST_GAIN) for span in parts}
+    else:
+        keep = {span: np.arange(len(part)) for span, part in parts.items()}
+    parts = {span: _some(part, keep[span]) for span, part in parts.items()}
+    scores = {span: scores[span][keep[span]] for span in parts}
+    if settings.max_bytes is not None:
+        return _as_many_as_fit(counts, settings, parts, scores)
+    return Model.build(settings, counts.items, list(parts.values()))
 
 
 def _evidence(counts: Counts, settings: Settings) -> Parts:
