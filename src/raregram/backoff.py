@@ -4,10 +4,11 @@ The estimate of a context is a sum of logarithms:
 
     log r(x) = tempered units + corrections by suffixes of shapes + corrections by suffixes of items
 
-A unit is the ratio of one item at its position, pulled towards that of the item anywhere and that of its shape, to the
-power tau**sqrt(d), where d is the distance from the boundary. The correction by a suffix is log(r / r0): r is its ridge
-estimate (E5) and r0 everything simpler: the estimate of the suffix that is one item shorter, the unit of the further
-item and, for items, the correction by the shapes of the same suffix. A suffix that was never seen corrects nothing.
+A unit is the ratio of one item at its position, pulled towards that of the item anywhere and that of its shape, to
+the power tau**sqrt(d), where d is the distance from the boundary. The correction by a suffix is log(r / r0): r is its
+ridge estimate (E5) and r0 everything simpler: the estimate of the suffix that is one item shorter, the unit of the
+further item and, for items, the correction by the shapes of the same suffix. A suffix that was never seen corrects
+nothing.
 
 Frequencies are all that a model stores, and what it does not hold counts as frequency 0.
 """
@@ -34,6 +35,8 @@ from raregram.storage import Span, SpanRows, row_bytes, span_order
 from raregram.tables import BLOCK, CellNumbers, Cells, make_cells
 
 Parts = Mapping[Span, SpanRows]
+
+REMEMBERED = 1 << 20  # items that a model does not hold, but whose shapes it was asked for
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ class Units:
         """Return the cell of each item; it is 0 where there is none, and for item number `names`."""
         table = np.zeros(self.names + 1, dtype=self.cells.dtype)
         table[self.items] = self.cells
-        return table[items]
+        return np.asarray(table[items])
 
     @property
     def nbytes(self) -> int:
@@ -171,7 +174,8 @@ class Row:
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        return int(self.names.nbytes) + sum(part.nbytes for part in (*self.units, *self.suffixes))
+        arrays = sum(part.nbytes for part in self.units) + sum(part.nbytes for part in self.suffixes)
+        return int(self.names.nbytes) + arrays
 
 
 @dataclass(frozen=True)
@@ -185,7 +189,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Followed:
-    """The suffixes of some contexts, (lengths, contexts); one that is not held has the cell 0 and corrects nothing."""
+    """The suffixes of some contexts, (lengths, contexts); one that is not held has cell 0 and correction 0."""
 
     cells: CellNumbers
     prior: Floats  # log r0
@@ -208,8 +212,8 @@ class Trace:
 class Backoff:
     """The estimator over the frequencies that it holds.
 
-    Numbers of items are indices into `words.names`; then follow numbers for other items of a known shape, one for each
-    of `shapes.names`; the last one is for the rest.
+    Numbers of items are indices into `words.names`; then follow numbers for other items of a known shape, one for
+    each of `shapes.names`; the last one is for the rest.
     """
 
     layout: Layout
@@ -314,7 +318,7 @@ class Backoff:
         """Return the log ratio of every suffix of one item, or of one shape."""
         names = self.shapes.names if first else self.words.names
         numbers = np.arange(len(names)) + (len(self.words.names) if first else 0)
-        return self._units(0, 0, numbers) + self._first_corrections(numbers).sum(axis=0)
+        return np.asarray(self._units(0, 0, numbers) + self._first_corrections(numbers).sum(axis=0))
 
     def _first_corrections(self, numbers: npt.NDArray[Any]) -> Floats:
         """Return the corrections by the suffixes of one shape and of one item: (2, numbers)."""
@@ -326,7 +330,9 @@ class Backoff:
             of_shape = self._correction(prior, *self.cells.frequencies(shape_cell), layout.unit_lam)
         cell = self.words.units[0].cells_of(np.minimum(numbers, len(self.words.names)))
         prior = self._units(0, 0, numbers) + of_shape
-        of_item = self._correction(prior, *self.cells.frequencies(cell), layout.lam) if layout.longest else of_shape * 0
+        of_item = np.zeros(len(numbers))
+        if layout.longest:
+            of_item = self._correction(prior, *self.cells.frequencies(cell), layout.lam)
         return np.stack([of_shape, of_item])
 
     def _units(
@@ -441,7 +447,9 @@ class Backoff:
                 found.append((span, into[keys], suffixes.cells, suffixes.total - before[parent]))
                 before = suffixes.total.astype(np.float64)
         items = np.flatnonzero(self.anywhere)
-        found.append((layout.anywhere, numbers[items][:, None], self.anywhere[items], self._anywhere_step(items).correction))
+        found.append(
+            (layout.anywhere, numbers[items][:, None], self.anywhere[items], self._anywhere_step(items).correction)
+        )
         wanted = set(layout.spans)
         for span, keys, cells, values in sorted(found, key=lambda entry: span_order(entry[0])):
             if span in wanted:
@@ -466,7 +474,9 @@ class Backoff:
         shape_columns = self._shape_columns(columns)
         first = self._first_corrections(columns[0])
         units = np.stack([self._units(0, distance, column) for distance, column in enumerate(columns)])
-        shape_units = np.stack([self._units(layout.n, distance, column) for distance, column in enumerate(shape_columns)])
+        shape_units = np.stack(
+            [self._units(layout.n, distance, column) for distance, column in enumerate(shape_columns)]
+        )
         words = _followed(self.words, columns[: layout.longest], first[1], layout.longest)
         shapes = _followed(self.shapes, shape_columns[: layout.longest_shapes], first[0], layout.longest_shapes)
         known = [np.minimum(column, len(self.words.names)) for column in columns]
@@ -507,18 +517,36 @@ class Backoff:
         return numbers
 
     def _number_shapes(self, items: pa.Array) -> tuple[Numbers, Numbers]:
-        """Return the numbers of items that have none of their own: those of their shapes, or else negative."""
+        """Return the numbers of items that have none of their own: those of their shapes, or that for the rest."""
         if self.layout.shape is None or not self.layout.longest_shapes:
             return (np.full(len(items), ABSENT, dtype=np.int32),) * 2
-        number, shape = self._number_of_shape, shape_function(self.layout.shape)
-        pairs = [number.get(name, ABSENT) for item in items.to_pylist() for name in shape(item)]
-        near, far = np.array(pairs, dtype=np.int32).reshape(-1, 2).T
-        return near, far
+        names, known = items.to_pylist(), self._others
+        codes = list(map(known.get, names))
+        if None in codes:
+            if len(known) > REMEMBERED:
+                known.clear()
+            known.update(
+                (name, self._number_shape(name)) for name, code in zip(names, codes, strict=True) if code is None
+            )
+            codes = [known[name] for name in names]
+        pairs = np.array(codes, dtype=np.int64)
+        return (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)
+
+    @cached_property
+    def _others(self) -> dict[str, int]:
+        """Numbers that were given by shape, near << 32 | far, so that they need not be found again."""
+        return {}
 
     @cached_property
     def _number_of_shape(self) -> dict[str, int]:
         """The number of other items of a shape."""
         return {name: number for number, name in enumerate(self.shapes.names.to_pylist(), len(self.words.names))}
+
+    def _number_shape(self, item: str) -> int:
+        assert self.layout.shape is not None
+        near, far = shape_function(self.layout.shape)(item)
+        rest = self.size - 1
+        return self._number_of_shape.get(near, rest) << 32 | self._number_of_shape.get(far, rest)
 
 
 def gains(step: Step, f_nu: Ints, f_de: Ints, layout: Layout) -> Floats:

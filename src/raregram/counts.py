@@ -447,7 +447,9 @@ def suffix(length: int, n: int, side: str, first: int = 0) -> Span:
 def suffix_lengths(spans: Iterable[Span], n: int, side: str, first: int = 0) -> int:
     """Return up to which length all suffixes of two and more items are there; 1 if none is."""
     there = set(spans)
-    return next(length for length in range(1, n + 1) if length == n or suffix(length + 1, n, side, first) not in there)
+    return next(
+        length for length in range(1, n + 1) if length == n or suffix(length + 1, n, side, first) not in there
+    )
 
 
 def span_names(spans: Iterable[Span], n: int) -> str:

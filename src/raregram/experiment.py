@@ -12,7 +12,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ from raregram.tuning import CRITERIA, LAMS, SIZES, Cell, Grid, choose
 SPLITS = ("train", "valid", "test")
 RUNS = 10  # of scoring, for its mean time
 RUNS_FROM_TEXT = 3
+ROOM = (125_000, 250_000, 500_000, 1_000_000, 2_000_000)  # bytes that a back-off model may take
+ONE_MB = 1_000_000
 
 Say = Callable[[str], None]
 
@@ -61,13 +63,17 @@ class Config:
     criteria: tuple[str, ...] = CRITERIA
     sizes: tuple[int, ...] = SIZES
     lams: tuple[float, ...] = LAMS
+    suffixes: int = 5  # the longest of the back-off estimator, of items
+    shapes: int = 8  # and of shapes
+    worths: tuple[float, ...] = (6.0, 12.0, 24.0)  # its lam times n_de
+    taus: tuple[float, ...] = (0.4, 0.5, 0.6)
 
     def __post_init__(self) -> None:
         """Raise `ParameterError` for whatever cannot be."""
-        for name in ("train", "valid", "test", "n", "k"):
+        for name in ("train", "valid", "test", "n", "k", "suffixes", "shapes"):
             check_count(name, "an experiment", getattr(self, name))
         check_count("seed", "an experiment", self.seed, at_least=0)
-        for name in ("targets", "criteria", "sizes", "lams"):
+        for name in ("targets", "criteria", "sizes", "lams", "worths", "taus"):
             if not getattr(self, name):
                 raise must_be(name, "an experiment", "a list with something in it", getattr(self, name))
 
@@ -172,6 +178,7 @@ def _split(config: Config, corpus: pa.Table) -> dict[str, pa.Table]:
 def _counted(config: Config, documents: pa.Table, name: str, work: Path, say: Say) -> Counts:
     """Count a part of the corpus, or load what an earlier run has counted."""
     path = work / f"{name}.counts"
+    longer = (f"suffixes:{config.suffixes}", f"shapes:{config.shapes}")
     if not path.exists():
         say(f"counting {len(documents):,} {name} documents")
         count(
@@ -180,7 +187,7 @@ def _counted(config: Config, documents: pa.Table, name: str, work: Path, say: Sa
             side=config.side,
             kind=config.kind,
             targets=config.targets,
-            spans=["units", "whole"],
+            spans=["units", "whole", *(longer if name == "train" else ())],
         ).save(path)
     return Counts.load(path)
 
@@ -201,19 +208,79 @@ def _run_target(config: Config, target: str, splits: Splits, work: Path, say: Sa
     test_f1 = {_setting(cell): cell.f1 for cell in scored}
     families = _families(curves, plain, test_f1)
     best = {name: test.fit(cell) for name, cell in families.items() if name in SHOWN_FAMILIES}
+    backoff = _run_backoff(config, valid, test, work, say)
+    best |= backoff.models
     evaluations = {
         name: evaluate(model, splits.test, k=config.k, training=splits.train) for name, model in best.items()
     }
     return {
-        "cells": [{**_named(cell), "valid_f1": cell.f1, "test_f1": test_f1.get(_setting(cell))} for cell in tried],
-        "chosen": [
-            {"family": name, **_named(cell), "valid_f1": cell.f1, "test_f1": test_f1[_setting(cell)]}
-            for name, cell in families.items()
+        "cells": [
+            *({**_named(cell), "valid_f1": cell.f1, "test_f1": test_f1.get(_setting(cell))} for cell in tried),
+            *backoff.cells,
         ],
+        "chosen": [
+            *(
+                {"family": name, **_named(cell), "valid_f1": cell.f1, "test_f1": test_f1[_setting(cell)]}
+                for name, cell in families.items()
+            ),
+            *backoff.chosen,
+        ],
+        "rooms": _rooms(valid, curves, families["selective"], test_f1),
         "evaluations": {name: _as_plain(evaluation) for name, evaluation in evaluations.items()},
         "costs": {name: _cost(model, splits.test) for name, model in best.items()},
         "lam0": best["all used lam*"].lam0,
     }
+
+
+@dataclass(frozen=True)
+class BackoffResults:
+    """What the back-off estimator did."""
+
+    cells: list[dict[str, Any]]
+    chosen: list[dict[str, Any]]
+    models: dict[str, Model]
+
+
+def _run_backoff(config: Config, valid: Grid, test: Grid, work: Path, say: Say) -> BackoffResults:
+    """Tune the back-off estimator on validation, then measure it on test at every size and room."""
+    target = valid.target
+    say(f"tuning the back-off estimator for {target}: {len(config.worths)} lam x {len(config.taus)} tau, and less")
+    tried = _stored(work / f"{target}-backoff.json", lambda: list(valid.backoff(config.worths, config.taus)))
+    best = choose(tried)
+    say(f"scoring the back-off estimator for {target} on test")
+    limits: list[dict[str, Any]] = [{}, *({"size": size} for size in config.sizes), *({"max_bytes": b} for b in ROOM)]
+    cells = [{**_named(cell), "valid_f1": cell.f1, "test_f1": None} for cell in tried if cell != best]
+    models = {}
+    for limit in limits:
+        model = valid.fit(replace(best, **limit))
+        cell, test_f1 = valid.measure(model), test.measure(model).f1
+        cells.append({**_named(cell), "valid_f1": cell.f1, "test_f1": test_f1})
+        if limit == {}:
+            models["backoff"] = model
+        elif limit.get("max_bytes") == ONE_MB:
+            models["backoff, 1 MB"] = model
+    shown = {"backoff": None, "backoff, 1 MB": ONE_MB}
+    chosen = [
+        {"family": name, **next(c for c in cells if c["max_bytes"] == room and c["size"] is None and c["test_f1"])}
+        for name, room in shown.items()
+    ]
+    return BackoffResults(cells, chosen, models)
+
+
+def _rooms(
+    grid: Grid, curves: Sequence[Cell], best: Cell, test_f1: dict[Any, float]
+) -> list[dict[str, float | int | str]]:
+    """Return how much room the models of the best criterion take at every size, and all used."""
+    shown = [cell for cell in curves if cell.criterion in (best.criterion, None)]
+    return [
+        {
+            "criterion": cell.criterion or "all used",
+            "size": cell.size or 0,
+            "bytes": grid.fit(cell).nbytes,
+            "test_f1": test_f1[_setting(cell)],
+        }
+        for cell in shown
+    ]
 
 
 SHOWN_FAMILIES = ("all used lam=0", "all used lam*", "selective", "selective, size read off the test curve")

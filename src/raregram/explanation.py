@@ -9,7 +9,15 @@ from typing import Any
 
 BAR = 16  # character cells on each side of the zero line
 EIGHTHS = "▏▎▍▌▋▊▉█"
-HEADS = {"shapes": "corrected by the shapes next to the boundary", "items": "corrected by the items next to the boundary"}
+HEADS = {
+    "item": "each item by itself",
+    "shape": "each item by itself; where it is rare, it is pulled towards its shape",
+    "shapes": "corrected by the shapes next to the boundary: ratio before -> after",
+    "items": "corrected by the items next to the boundary: ratio before -> after",
+}
+NOTES = {"anywhere": " (anywhere)", "none": " (no evidence)"}  # beside an item that is not held at its position
+
+Line = tuple[str, float | None]  # what is printed, and the term that it shows
 
 
 @dataclass(frozen=True)
@@ -23,7 +31,9 @@ class Term:
     f_de: int | None
     selected: bool
     value: float
-    kind: str = "item"  # or "shape" where only that was seen; "shapes" and "items" for the suffixes of a back-off
+    # What the frequencies are of. "item": the item at its position. Of a back-off also, where that is not held, "anywhere"
+    # (the item at whatever position), "shape" (its shape at this position) or "none"; and of suffixes "shapes" and "items".
+    kind: str = "item"
     prior: float | None = None  # of a suffix: the log ratio before its frequencies, to which the value is added
 
     @property
@@ -61,33 +71,51 @@ class Explanation:
 
     def longest(self) -> Term | None:
         """Return the longest suffix with evidence that a back-off went to."""
-        return max((term for term in self.terms if term.kind == "items"), key=lambda term: len(term.items), default=None)
+        return max(
+            (term for term in self.terms if term.kind == "items"), key=lambda term: len(term.items), default=None
+        )
 
-    def lines(self) -> list[str]:
-        """Return a line of column heads, then a line for each term."""
-        texts = [term.text for term in self.terms]
+    def lines(self) -> list[Line]:
+        """Return a line of column heads, then a line for each term, with the term beside it.
+
+        Those of a back-off have heads between them, and a last line that names the longest suffix.
+        """
+        kinds = {term.kind for term in self.terms}
+        section = None if kinds == {"item"} else ""
+        texts = [self._text(term) for term in self.terms]
         counts = [(_count(term.f_nu), _count(term.f_de)) for term in self.terms]
         text_width = max(map(_columns, texts))
         count_width = max(4, *(len(shown) for pair in counts for shown in pair))
+        changes, ratio = _changes(self.terms)
         scale = max((abs(term.value) for term in self.terms if math.isfinite(term.value)), default=0) or 1.0
-        lines = [f"{'':>5}  {'':<{text_width}}  {'f_nu':>{count_width}}  {'f_de':>{count_width}}  {'term':>8}"]
-        kind = self.terms[0].kind
-        for term, text, (f_nu, f_de) in zip(self.terms, texts, counts, strict=True):
-            if term.kind != kind and term.kind in HEADS:
-                lines.append(HEADS[term.kind])
-            kind = term.kind
-            lines.append(
+        head = f"{'':>5}  {'':<{text_width}}  {'f_nu':>{count_width}}  {'f_de':>{count_width}}  {'term':>8}{ratio}"
+        lines: list[Line] = [(head.rstrip(), None)]
+        for term, text, (f_nu, f_de), change in zip(self.terms, texts, counts, changes, strict=True):
+            if section is not None and section != _section(term, kinds):
+                section = _section(term, kinds)
+                lines.append((HEADS[section], None))
+            line = (
                 f"{_place(term):>5}  {text}{' ' * (text_width - _columns(text))}  {f_nu:>{count_width}}  "
-                f"{f_de:>{count_width}}  {_value(term):>8}  {_bar(term.value / scale)}{_result(term)}".rstrip()
+                f"{f_de:>{count_width}}  {_value(term):>8}{change}  {_bar(term.value / scale)}"
             )
-        longest = self.longest()
-        if longest is not None:
-            lines.append(f"longest suffix with evidence: {longest.text}")
+            lines.append((line.rstrip(), term.value))
+        if section is not None:
+            longest = self.longest()
+            lines.append((f"longest suffix with evidence: {'none' if longest is None else longest.text}", None))
         return lines
+
+    def _text(self, term: Term) -> str:
+        """Show the items of a term; beside an item that is not held at its position, what stands for it."""
+        if term.prior is not None or term.kind == "item":
+            return term.text
+        item = printable(self.ngram[term.start])
+        if term.kind == "shape":
+            return item if term.text == item else f"{item} (as {term.text})"
+        return item + NOTES[term.kind]
 
     def __str__(self) -> str:
         """Draw a bar for each term, to the right if it speaks for the target."""
-        return "\n".join([self.headline(), *self.lines()])
+        return "\n".join([self.headline(), *(line for line, _ in self.lines())])
 
 
 def printable(item: str) -> str:
@@ -100,11 +128,29 @@ def _place(term: Term) -> str:
     return f"{term.start + 1}" if len(term.items) == 1 else f"{term.start + 1}-{term.end}"
 
 
-def _result(term: Term) -> str:
-    """Say what a suffix made of the estimate before it."""
-    if term.prior is None:
-        return "  (its shape)" if term.kind == "shape" else ""
-    return f"  {math.exp(term.prior):.3g} -> {math.exp(term.prior + term.value):.3g}"
+def _section(term: Term, kinds: set[str]) -> str:
+    """Return under which head a term of a back-off stands."""
+    if term.prior is not None:
+        return term.kind
+    return "shape" if kinds & {"anywhere", "shape", "shapes"} else "item"
+
+
+def _changes(terms: tuple[Term, ...]) -> tuple[list[str], str]:
+    """Say what each suffix made of the ratio before it, as a column with a head; without suffixes it has no width."""
+    pairs = [
+        ("", "", "") if term.prior is None else (f"{math.exp(term.prior):.3g}", " -> ", f"{_after(term):.3g}")
+        for term in terms
+    ]
+    before, arrow, after = (max(len(pair[part]) for pair in pairs) for part in range(3))
+    shown = [f"{pair[0]:>{before}}{pair[1]:<{arrow}}{pair[2]:<{after}}" for pair in pairs]
+    return [
+        f"  {change}" if arrow else "" for change in shown
+    ], f"  {'ratio':^{before + arrow + after}}" if arrow else ""
+
+
+def _after(term: Term) -> float:
+    assert term.prior is not None
+    return math.exp(term.prior + term.value)
 
 
 def _value(term: Term) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -46,7 +48,7 @@ def fit(
             "gain" for "backoff" (None: that).
         size: how many items "selective" keeps at each position (None: 10,000), or how many spans "backoff" keeps of
             each position and length (None: all that say something).
-        lam: the ridge; 0 for none. None: 1e-5, and 12 / n_de for "backoff", which makes a prior worth twelve contexts.
+        lam: the ridge; 0 for none. None: 1e-5, and 12 / n_de for "backoff", whose priors are then worth 12 contexts.
         denominator: "complement" compares with all other contexts, "all" with all contexts.
         unseen: the factor of an item never seen at its position: "neutral" is 1, "formula" the unit formula
             with zero frequencies. "backoff" has its own ways.
@@ -65,7 +67,7 @@ def fit(
     """
     target = only_target(counts) if target is None else target
     n_nu, n_de = counts.sizes(target, denominator)
-    common = {
+    common: dict[str, Any] = {
         "target": target,
         "estimator": estimator,
         "n": counts.n,
@@ -134,7 +136,9 @@ def _longest(counts: Counts, longest: int | None) -> int:
 def _longest_shapes(counts: Counts, shapes: bool | None) -> int:
     """Return the longest suffix of shapes to use; 0 for none."""
     if shapes and counts.shape is None:
-        raise ParameterError("this table counts no shapes: count again with the spans 'shapes:8', or fit with shapes=False")
+        raise ParameterError(
+            "this table counts no shapes: count again with the spans 'shapes:8', or fit with shapes=False"
+        )
     if counts.shape is None or shapes is False:
         return 0
     return suffix_lengths(counts.spans, counts.n, counts.side, counts.n)

@@ -1,9 +1,9 @@
 """How sure a log ratio is: the posterior variance of the frequencies, carried along the estimate.
 
-The ridge estimate (E5) is the mean of a posterior. If the numerator saw f_nu ~ Poisson(r * E) with E = n_nu * f_de / n_de,
-and r has a Gamma prior with the mean r0 and the strength A = lam * n_nu, then the posterior of r is
-Gamma(f_nu + A * r0, E + A). Its mean is (E5) and its squared coefficient of variation 1 / (f_nu + A * r0). To that
-comes what is not known about r0, by the share that r0 has in the estimate, and about f_de, by the share of f_de.
+The ridge estimate (E5) is the mean of a posterior. If the numerator saw f_nu ~ Poisson(r * E) with the expected
+E = n_nu * f_de / n_de, and r has a Gamma prior with the mean r0 and the strength A = lam * n_nu, then the posterior
+of r is Gamma(f_nu + A * r0, E + A). Its mean is (E5) and its squared coefficient of variation 1 / (f_nu + A * r0). To
+that comes what is not known about r0, by the share that r0 has in the estimate, and about f_de, by the share of f_de.
 An interval is symmetric on the log scale, where the posterior is close to normal.
 """
 

@@ -251,7 +251,7 @@ class Model:
             ngrams: as for `log_ratio`.
             level: the probability that the interval is meant to cover.
         """
-        if isinstance(level, bool) or not isinstance(level, float | int) or not 0 < level < 1:
+        if not 0 < level < 1:
             raise must_be("level", "interval", "a number between 0 and 1", level)
         if isinstance(self.table, WholeTable):
             raise ParameterError(
@@ -363,38 +363,46 @@ class Model:
         """Return the units, then the suffixes of shapes and of items that the model holds."""
         assert isinstance(self.table, Backoff)
         layout, n = self.table.layout, self.settings.n
-        trace = self.table.trace(self.numbers([list(items)]))
-        shapes = [shape_function(layout.shape)(item) for item in items] if layout.longest_shapes else []
+        numbers = self.numbers([list(items)])
+        trace = self.table.trace(numbers)
+        anywhere = self.table.anywhere[np.minimum(numbers[0], len(self.items))]  # -1 is the last one, too
+        shape = shape_function(layout.shape) if layout.longest_shapes and layout.shape is not None else None
+        shapes = [] if shape is None else [shape(item) for item in items]
         names = [*items, *(near if k == layout.outwards[0] else far for k, (near, far) in enumerate(shapes))]
         terms = []
         for distance in sorted(range(n), key=lambda distance: layout.outwards[distance]):
-            cell = int(trace.cells[distance, 0])
-            first = n if not cell and layout.longest_shapes else 0
-            cell = int(trace.shape_cells[distance, 0]) if first else cell
-            terms.append(self._step(layout.unit(distance, first), names, cell, float(trace.units[distance, 0]), None))
-        for first, followed in ((n, trace.shapes), (0, trace.words)):
+            own, value = layout.unit(distance), float(trace.units[distance, 0])
+            finest = (  # what is held of the item, or else of its shape
+                ("item", own, int(trace.cells[distance, 0])),
+                ("anywhere", own, int(anywhere[own[0]])),
+                ("shape", layout.unit(distance, n), int(trace.shape_cells[distance, 0])),
+            )
+            kind, span, cell = next((found for found in finest if found[2]), ("none", own, 0))
+            terms.append(self._step(kind, span, names, cell, value))
+        for kind, first, followed in (("shapes", n, trace.shapes), ("items", 0, trace.words)):
             for length, cell in enumerate(followed.cells[:, 0].tolist(), 1):
                 if cell:
                     span = suffix(length, n, layout.side, first)
                     prior, value = float(followed.prior[length - 1, 0]), float(followed.correction[length - 1, 0])
-                    terms.append(self._step(span, names, cell, value, prior))
+                    terms.append(self._step(kind, span, names, cell, value, prior))
         total = float(self.log_ratio([list(items)])[0])
         lower, upper = self.interval([list(items)])[0].tolist()
         return Explanation(items, self.settings.target, str(self.settings), total, tuple(terms), (lower, upper))
 
-    def _step(self, span: Span, names: Sequence[str], cell: int, value: float, prior: float | None) -> Term:
+    def _step(
+        self, kind: str, span: Span, names: Sequence[str], cell: int, value: float, prior: float | None = None
+    ) -> Term:
         """Describe a unit, or a suffix with its prior."""
-        n = self.settings.n
-        first = n if span[0] >= n else 0
+        first = self.settings.n if span[0] >= self.settings.n else 0
         return Term(
             start=span[0] - first,
             end=span[1] - first,
             items=tuple(names[span[0] : span[1]]),
-            f_nu=int(self.cells.f_nu[cell]),
-            f_de=int(self.cells.f_de[cell]),
+            f_nu=int(self.cells.f_nu[cell]) if cell else None,
+            f_de=int(self.cells.f_de[cell]) if cell else None,
             selected=cell > 0,
             value=value,
-            kind=("shape" if first else "item") if prior is None else ("shapes" if first else "items"),
+            kind=kind,
             prior=prior,
         )
 

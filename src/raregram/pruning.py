@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from raregram import selection
-from raregram.backoff import Backoff, Layout, Step, gains
+from raregram.backoff import Backoff, Step, gains
 from raregram.counts import Counts, add_up
 from raregram.errors import ParameterError
 from raregram.model import Model, Settings
@@ -71,7 +71,9 @@ def _evidence(counts: Counts, settings: Settings) -> Parts:
 def _scores(parts: Parts, steps: Mapping[Span, Step], settings: Settings) -> dict[Span, Floats]:
     """Score all rows; a suffix has at least the score of what is behind it."""
     layout = settings.layout
-    scores = {span: _score(part, steps.get(span), settings, place) for place, (span, part) in enumerate(parts.items())}
+    scores = {
+        span: _score(part, steps.get(span), settings, place) for place, (span, part) in enumerate(parts.items())
+    }
     for first in (0, layout.n):
         spans = [span for span in layout.suffixes(first) if span in steps]
         for longer, shorter in zip(spans[:0:-1], spans[-2::-1], strict=True):

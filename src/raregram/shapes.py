@@ -26,7 +26,7 @@ EDGES = re.compile(r"(\W*)(.*?)(\W*)", re.DOTALL)
 DIGIT = re.compile(r"\d")
 SHORT = 4  # letters of a lower-case word that is its own shape: short words are frequent, and carry the grammar
 SHORT_CASELESS = 2  # the same in scripts without capitals
-REMEMBERED = 1 << 20  # shapes that are not computed again
+REMEMBERED = 1 << 17  # shapes that are not computed again
 
 
 def word_shape(word: str) -> tuple[str, str]:
@@ -90,9 +90,9 @@ def _checked(name: str, function: Shape) -> Shape:
 
     @lru_cache(maxsize=REMEMBERED)
     def checked(item: str) -> tuple[str, str]:
-        pair = function(item)
+        pair: object = function(item)
         if not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(shape, str) for shape in pair)):
-            raise InputError(f"the shape function {name!r} must return two strings; for {item!r} it returned {pair!r}")
-        return pair
+            raise InputError(f"the shape function {name!r} must return two strings, not {pair!r} for {item!r}")
+        return pair[0], pair[1]
 
     return checked

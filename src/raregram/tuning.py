@@ -1,14 +1,18 @@
-"""All criteria x sizes x lam of a target from one count table, in one pass over the validation contexts.
+"""The best settings of a target, from one count table and some validation contexts.
+
+For the selective estimator: all criteria x sizes x lam in one pass over the contexts.
 
 Sizes are nested: the items of a smaller selection are in every larger one. So each (position, item) belongs to the
 first size that takes it in, its tier. The terms of a context are added up by tier, and the running sum over the tiers
 gives its score for every size. Log ratios lie on a grid, so these sums equal a fitted model's to the last bit.
+
+For the back-off estimator: lam x tau, each fitted and scored, then shorter suffixes and no shapes at the best.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +23,7 @@ from raregram import ratios, selection
 from raregram.contexts import ABSENT, number_items
 from raregram.counts import Counts, Ints
 from raregram.errors import InputError, check_choice, check_count, check_lam
-from raregram.evaluation import TOP, correct_types, f1_score, top_hits
+from raregram.evaluation import TOP, correct_types, f1_score, top_hits, types_for
 from raregram.fitting import fit
 from raregram.model import Model
 from raregram.ratios import Floats
@@ -27,6 +31,8 @@ from raregram.ratios import Floats
 CRITERIA = ("random", "tf", "cet", "chi2", "chi2_printed", "gss")
 SIZES = (100, 500, 1_000, 5_000, 10_000, 50_000, 100_000)
 LAMS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+WORTHS = (3.0, 6.0, 12.0, 24.0, 48.0)  # lam of the back-off estimator times n_de: contexts that a prior is worth
+TAUS = (0.3, 0.4, 0.5, 0.6, 0.7)
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,11 @@ class Cell:
     size: int | None
     lam: float
     f1: float
+    tau: float | None = None  # from here on for "backoff" alone
+    longest: int | None = None
+    shapes: bool | None = None
+    max_bytes: int | None = None
+    bytes: int | None = None  # that the model takes
 
 
 @dataclass(frozen=True)
@@ -80,6 +91,39 @@ class Grid:
         for lam in lams:
             yield self._cell("product", None, None, lam, self._terms.scores(tiers, lam, 1)[:, 0])
 
+    def backoff(self, worths: Sequence[float] = WORTHS, taus: Sequence[float] = TAUS) -> Iterator[Cell]:
+        """Yield the back-off estimator for every lam x tau, then with less at the best of them."""
+        n_de = self.counts.sizes(self.target, self.denominator)[1]
+        tried = []
+        for worth in worths:
+            check_lam(worth, "tune", "worths")
+            for tau in taus:
+                tried.append(self.measured(lam=worth / n_de, tau=tau))
+                yield tried[-1]
+        best = choose(tried)
+        assert best.longest is not None
+        for longest in range(best.longest - 1, 0, -1):
+            yield self.measured(lam=best.lam, tau=best.tau, longest=longest)
+        if best.shapes:
+            yield self.measured(lam=best.lam, tau=best.tau, shapes=False)
+
+    def measured(self, **options: Any) -> Cell:
+        """Fit the back-off estimator and measure it."""
+        return self.measure(fit(self.counts, self.target, "backoff", denominator=self.denominator, **options))
+
+    def measure(self, model: Model) -> Cell:
+        """Measure a model of the back-off estimator on the contexts."""
+        s = model.settings
+        cell = self._cell("backoff", s.criterion, s.size, s.lam, model.log_ratio(types_for(model, self.contexts)))
+        return replace(
+            cell,
+            tau=s.tau,
+            longest=s.longest,
+            shapes=bool(s.longest_shapes),
+            max_bytes=s.max_bytes,
+            bytes=model.nbytes,
+        )
+
     @cached_property
     def _terms(self) -> _Terms:
         return _Terms(self)
@@ -96,7 +140,10 @@ class Grid:
     def fit(self, cell: Cell) -> Model:
         """Fit the model of a cell."""
         options: dict[str, Any] = {"lam": cell.lam, "denominator": self.denominator, "unseen": self.unseen}
-        if cell.criterion is not None:
+        if cell.estimator == "backoff":
+            names = ("size", "tau", "longest", "shapes", "max_bytes")
+            options.update({name: getattr(cell, name) for name in names})
+        elif cell.criterion is not None:
             options.update(criterion=cell.criterion, size=cell.size, seed=self.seed)
         return fit(self.counts, self.target, cell.estimator, **options)
 

@@ -7,7 +7,7 @@ import shutil
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from raregram.tuning import Cell
 
 SHADES = " ░▒▓█"
+TunedEstimator = Literal["selective", "backoff"]
 
 Documents = Annotated[
     list[str],
@@ -90,9 +91,15 @@ def tune(
     target: Annotated[
         str | None, typer.Option(help="The numerator. [default: the only target there is]", show_default=False)
     ] = None,
+    estimator: Annotated[
+        TunedEstimator,
+        typer.Option(help="`selective` tries criteria, sizes and lam; `backoff` lam, tau, suffixes and shapes."),
+    ] = "selective",
     criteria: Annotated[str, typer.Option(help="With commas.")] = "random,tf,cet,chi2,chi2_printed,gss,gss_abs",
     sizes: Annotated[str, typer.Option(help="With commas.")] = "100,500,1000,5000,10000,50000,100000",
     lams: Annotated[str, typer.Option(help="With commas.")] = "1e-9,1e-8,1e-7,1e-6,1e-5,1e-4,1e-3,1e-2,1e-1",
+    worths: Annotated[str, typer.Option(help="`backoff`: contexts that a prior is worth.")] = "3,6,12,24,48",
+    taus: Annotated[str, typer.Option(help="`backoff`: how much units count.")] = "0.3,0.4,0.5,0.6,0.7",
     k: TopK = 8000,
     denominator: DenominatorOption = "complement",
     unseen: UnseenOption = "neutral",
@@ -104,11 +111,11 @@ def tune(
 ) -> None:
     """Find the best settings on validation documents.
 
-    Tries all criteria, sizes and lam, and writes the best model.
+    Tries all criteria, sizes and lam (or lam, tau, suffixes and shapes), and writes the best model.
 
-    The measure is F1 of the top K; ties go to the larger lam. Draws a heat map of the best F1 for each size.
+    The measure is F1 of the top K; ties go to the larger lam. Draws a heat map of F1.
 
-    Example: raregram tune train.counts valid.parquet --target LOC --out loc.rgm
+    Example: raregram tune train.counts valid.parquet --target LOC --estimator backoff --out loc.rgm
     """
     from raregram.counts import Counts
     from raregram.fitting import only_target
@@ -117,6 +124,7 @@ def tune(
     from raregram.writing import to_json
 
     wanted = (_numbers(sizes, int, "sizes"), _numbers(lams, float, "lams"))
+    priors = (_numbers(worths, float, "worths"), _numbers(taus, float, "taus"))
     counts = Counts.load(counts_file)
     target = only_target(counts) if target is None else target
     contexts = _types_of(documents, counts, [target], format, split)
@@ -124,7 +132,11 @@ def tune(
     grid.check()
     cells: list[Cell] = []
     with progress("settings tried", quiet) as tick:
-        for source in (grid.all_used(wanted[1]), grid.cells(parse_names(criteria) or [], *wanted)):
+        if estimator == "backoff":
+            sources = [grid.backoff(*priors)]
+        else:
+            sources = [grid.all_used(wanted[1]), grid.cells(parse_names(criteria) or [], *wanted)]
+        for source in sources:
             for cell in source:
                 cells.append(cell)
                 tick(1)
@@ -133,9 +145,14 @@ def tune(
     if as_json:
         print(to_json({"best": asdict(best), "cells": [asdict(cell) for cell in cells]}))
         return
-    print(heat_map(cells))
-    print(f"best: {best.criterion or 'all used'}{f', {best.size:,} items a position' if best.size else ''}, "
-          f"lam {best.lam:g}, F1 {best.f1:.4f}")  # fmt: skip
+    if estimator == "backoff":
+        print(backoff_map(cells))
+        print(f"best: backoff, lam {best.lam:.4g}, tau {best.tau:g}, suffixes to {best.longest}, "
+              f"{'with' if best.shapes else 'without'} shapes, F1 {best.f1:.4f}")  # fmt: skip
+    else:
+        print(heat_map(cells))
+        print(f"best: {best.criterion or 'all used'}{f', {best.size:,} items a position' if best.size else ''}, "
+              f"lam {best.lam:g}, F1 {best.f1:.4f}")  # fmt: skip
     if not quiet:
         print(f"{out}: the model of these settings", file=sys.stderr)
 
@@ -206,12 +223,29 @@ def heat_map(cells: list[Cell]) -> str:
     lines = [f"{'':<14}" + "".join(f"{size:>12,}" for size in sizes)]
     for criterion in dict.fromkeys(cell.criterion for cell in selective):
         shown = [best[criterion, size] for size in sizes]
-        shades = [SHADES[int((value - low) / (high - low or 1) * (len(SHADES) - 1))] * 4 for value in shown]
-        lines.append(
-            f"{criterion:<14}" + "".join(f" {s} {value:.4f}" for s, value in zip(shades, shown, strict=True))
-        )
+        lines.append(f"{criterion:<14}" + "".join(f" {_shade(value, low, high)} {value:.4f}" for value in shown))
     if (None, None) in best:
         lines.append(f"{'all used':<14}{best[None, None]:>12.4f}")
+    return "\n".join(lines)
+
+
+def _shade(value: float, low: float, high: float) -> str:
+    return SHADES[int((value - low) / (high - low or 1) * (len(SHADES) - 1))] * 4
+
+
+def backoff_map(cells: list[Cell]) -> str:
+    """Draw lam x tau with all suffixes and shapes, the darker the better, and what less of them gives."""
+    whole = [cell for cell in cells if (cell.longest, cell.shapes) == (cells[0].longest, cells[0].shapes)]
+    taus = sorted({cell.tau for cell in whole if cell.tau is not None})
+    low, high = min(cell.f1 for cell in cells), max(cell.f1 for cell in cells)
+    lines = [f"{'lam / tau':<14}" + "".join(f"{tau:>12g}" for tau in taus)]
+    for lam in sorted({cell.lam for cell in whole}):
+        row = {cell.tau: cell.f1 for cell in whole if cell.lam == lam}
+        shown = [f" {_shade(row[tau], low, high)} {row[tau]:.4f}" for tau in taus]
+        lines.append(f"{lam:<14.4g}" + "".join(shown))
+    for cell in cells[len(whole) :]:
+        name = f"suffixes to {cell.longest}" if cell.shapes == cells[0].shapes else "without shapes"
+        lines.append(f"{name:<20}{cell.f1:.4f}")
     return "\n".join(lines)
 
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from raregram.errors import MissingExtraError
-from raregram.report.tables import chosen, curve
+from raregram.report.tables import backoff_curve, chosen, curve
 
 # Colours that people with any colour vision can tell apart (Okabe and Ito).
 COLOURS = {
     "cet": "#0072b2", "gss": "#d55e00", "chi2": "#009e73", "chi2_printed": "#cc79a7", "tf": "#e69f00",
     "gss_abs": "#56b4e9", "random": "#999999",
 }  # fmt: skip
+BACKOFF: dict[str, Any] = {"color": "#5e3c99", "marker": "*", "lw": 2}
 MARKERS = {"cet": "o", "gss": "s", "chi2": "^", "chi2_printed": "v", "tf": "D", "gss_abs": "P", "random": "x"}
 STYLE = {
     "svg.hashsalt": "raregram", "svg.fonttype": "none", "font.size": 10, "axes.spines.top": False,
@@ -33,7 +34,7 @@ class Figure:
 
 def figures(results: dict[str, Any]) -> list[Figure]:
     """Draw all figures of a report."""
-    return [_figure_1(results), _figure_2(results)]
+    return [_figure_1(results), _figure_2(results), _figure_3(results)]
 
 
 def _figure_1(results: dict[str, Any]) -> Figure:
@@ -45,10 +46,12 @@ def _figure_1(results: dict[str, Any]) -> Figure:
             sizes, values = [size for size, _ in cells], [cell["test_f1"] for _, cell in cells]
             line = "--" if criterion == "random" else "-"
             axes.plot(sizes, values, line, color=COLOURS[criterion], marker=MARKERS[criterion], ms=4, label=criterion)
+        ours = backoff_curve(results, target, "size")
+        axes.plot([cell["size"] for cell in ours], [cell["test_f1"] for cell in ours], label="backoff", **BACKOFF)
         for family, style in (("all used lam*", "-"), ("all used lam=0", ":")):
             axes.axhline(chosen(results, target, family)["test_f1"], color="#222222", ls=style, lw=1, label=family)
         axes.set_xscale("log")
-        axes.set_xlabel("selected items at each position")
+        axes.set_xlabel("selected items at each position (backoff: spans of each length)")
         axes.set_ylim(bottom=0)
 
     k = results["config"]["k"]
@@ -57,8 +60,13 @@ def _figure_1(results: dict[str, Any]) -> Figure:
 
 
 def _figure_2(results: dict[str, Any]) -> Figure:
-    """Recall over rank, for the best selection and for all used."""
-    lines = {"selective": ("#0072b2", "-"), "all used lam*": ("#222222", "-"), "all used lam=0": ("#222222", ":")}
+    """Recall over rank, for the back-off estimator, the best selection and all used."""
+    lines = {
+        "backoff": ("#5e3c99", "-"),
+        "selective": ("#0072b2", "-"),
+        "all used lam*": ("#222222", "-"),
+        "all used lam=0": ("#222222", ":"),
+    }
 
     def draw(axes: Any, target: str) -> None:
         for name, (colour, style) in lines.items():
@@ -71,6 +79,25 @@ def _figure_2(results: dict[str, Any]) -> Figure:
 
     caption = "Figure 2. Recall over rank on test; the dashed line is K. The selection was chosen on validation."
     return _draw(results, "figure-2", caption, "recall", draw)
+
+
+def _figure_3(results: dict[str, Any]) -> Figure:
+    """F1 over the size of the model."""
+
+    def draw(axes: Any, target: str) -> None:
+        cells = [*backoff_curve(results, target, "max_bytes"), chosen(results, target, "backoff")]
+        axes.plot([cell["bytes"] for cell in cells], [cell["test_f1"] for cell in cells], label="backoff", **BACKOFF)
+        rooms = results["targets"][target]["rooms"]
+        selected = sorted((room["bytes"], room["test_f1"]) for room in rooms if room["size"])
+        axes.plot(*zip(*selected, strict=True), color="#0072b2", marker="o", ms=4, label="the best selection")
+        whole = [(room["bytes"], room["test_f1"]) for room in rooms if not room["size"]]
+        axes.plot(*zip(*whole, strict=True), color="#222222", marker="s", ls="", label="all used lam*")
+        axes.set_xscale("log")
+        axes.set_xlabel("bytes of the model in memory")
+        axes.set_ylim(bottom=0)
+
+    caption = "Figure 3. Test F1 over the size of the model, all chosen on validation."
+    return _draw(results, "figure-3", caption, "F1", draw)
 
 
 def _draw(results: dict[str, Any], name: str, caption: str, y_label: str, draw: Any) -> Figure:

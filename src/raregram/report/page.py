@@ -9,7 +9,7 @@ from typing import Any
 
 from raregram.errors import MissingExtraError
 from raregram.report.figures import Figure
-from raregram.report.tables import Table, chosen, findings
+from raregram.report.tables import Table, chosen, findings, ours
 
 
 def page(results: dict[str, Any], tables: Sequence[Table], figures: Sequence[Figure]) -> str:
@@ -27,9 +27,11 @@ def page(results: dict[str, Any], tables: Sequence[Table], figures: Sequence[Fig
         tables={table.name: table for table in tables},
         figures={figure.name: figure for figure in figures},
         findings=findings(results),
+        ours=ours(results),
         headline=[
             {
                 "target": target,
+                "backoff": chosen(results, target, "backoff"),
                 "selective": chosen(results, target, "selective"),
                 "all_used": chosen(results, target, "all used lam*"),
                 "plain": chosen(results, target, "all used lam=0"),

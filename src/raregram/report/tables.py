@@ -53,6 +53,7 @@ def tables(results: dict[str, Any]) -> list[Table]:
         _tuned(results),
         _costs(results),
         _bands(results),
+        _rooms(results),
     ]
 
 
@@ -64,6 +65,16 @@ def curve(results: dict[str, Any], target: str, criterion: str | None) -> dict[i
         if cell["target"] == target and cell["criterion"] == criterion and cell["test_f1"] is not None
         and (criterion is not None or cell["lam"] > 0)
     }  # fmt: skip
+
+
+def backoff_curve(results: dict[str, Any], target: str, limit: str) -> list[dict[str, Any]]:
+    """Return the cells of the back-off estimator under a growing limit, "size" or "max_bytes"."""
+    found = [
+        cell
+        for cell in results["cells"]
+        if cell["target"] == target and cell["estimator"] == "backoff" and cell["test_f1"] is not None and cell[limit]
+    ]
+    return sorted(found, key=lambda cell: int(cell[limit]))
 
 
 def chosen(results: dict[str, Any], target: str, family: str) -> dict[str, Any]:
@@ -92,6 +103,22 @@ def _findings_of(results: dict[str, Any], target: str) -> list[Finding]:
         found.append(_tf_is_weak(results, target))
     found += [_equals_all_used(results, target, name, tuned) for name in ("cet", "gss") if name in means]
     return [*found, _needs_little_memory(results, target)]
+
+
+def ours(results: dict[str, Any]) -> list[Finding]:
+    """Compare the back-off estimator with the paper's best, both chosen on validation, and with itself in 1 MB."""
+    found = []
+    for target in results["config"]["targets"]:
+        paper, backoff, small = (
+            chosen(results, target, family)["test_f1"] for family in ("selective", "backoff", "backoff, 1 MB")
+        )
+        times = backoff / paper if paper else float("inf")
+        kept = small / backoff if backoff else 0.0
+        numbers = f"F1 {backoff:.4f} against {paper:.4f}, {times:.2f} times"
+        found.append(Finding(target, "the back-off estimator beats the paper's best", backoff > paper, numbers))
+        numbers = f"F1 {small:.4f} of {backoff:.4f}, {kept:.1%}"
+        found.append(Finding(target, "a back-off model of 1 MB keeps 95 % of its F1", kept >= 0.95, numbers))
+    return found
 
 
 def _needs_little_memory(results: dict[str, Any], target: str) -> Finding:
@@ -131,12 +158,14 @@ def _equals_all_used(results: dict[str, Any], target: str, criterion: str, all_u
 
 
 def _findings_table(results: dict[str, Any]) -> Table:
-    rows = tuple((f.target, f.claim, "held" if f.held else "not held", f.numbers) for f in findings(results))
-    return Table("findings", "The paper's findings", ("target", "finding", "here", "numbers"), rows)
+    all_findings = [*findings(results), *ours(results)]
+    rows = tuple((f.target, f.claim, "held" if f.held else "not held", f.numbers) for f in all_findings)
+    title = "The paper's findings, and those on the back-off estimator"
+    return Table("findings", title, ("target", "finding", "here", "numbers"), rows)
 
 
 def _chosen(results: dict[str, Any]) -> Table:
-    columns = ("target", "family", "criterion", "size", "lam", "valid_f1", "test_f1")
+    columns = ("target", "family", "criterion", "size", "lam", "tau", "valid_f1", "test_f1")
     rows = tuple(tuple(entry[column] for column in columns) for entry in results["chosen"])
     note = (
         "Everything is chosen on validation, but for the rows that say that their size was read off the test curve, "
@@ -171,6 +200,11 @@ def _tuned(results: dict[str, Any]) -> Table:
         for criterion in (*results["config"]["criteria"], None)
         for size, cell in sorted(curve(results, target, criterion).items(), key=lambda entry: entry[0] or 0)
     )
+    rows += tuple(
+        (target, "backoff", cell["size"], cell["lam"], cell["valid_f1"], cell["test_f1"])
+        for target in results["config"]["targets"]
+        for cell in backoff_curve(results, target, "size")
+    )
     return Table("tuned", "Figure 1 in numbers, with the lam tuned for each point", columns, rows)
 
 
@@ -198,3 +232,21 @@ def _bands(results: dict[str, Any]) -> Table:
     )
     title = "By how often the N-gram was seen in training"
     return Table("bands", title, columns, rows, f"Of the top {results['config']['k']:,} N-grams.")
+
+
+def _rooms(results: dict[str, Any]) -> Table:
+    columns = ("target", "model", "limit", "bytes", "test_f1")
+    rows: list[tuple[Any, ...]] = []
+    for target in results["config"]["targets"]:
+        for limit, shown in (("max_bytes", "bytes"), ("size", "spans of each length")):
+            for cell in backoff_curve(results, target, limit):
+                rows.append((target, "backoff", f"{cell[limit]:,} {shown}", cell["bytes"], cell["test_f1"]))
+        rows.append((target, "backoff", "none", *_bytes_and_f1(chosen(results, target, "backoff"))))
+        for room in results["targets"][target]["rooms"]:
+            limit = f"{room['size']:,} items a position" if room["size"] else "none"
+            rows.append((target, room["criterion"], limit, room["bytes"], room["test_f1"]))
+    return Table("model-size", "F1 over the size of the model", columns, tuple(rows))
+
+
+def _bytes_and_f1(cell: dict[str, Any]) -> tuple[int, float]:
+    return cell["bytes"], cell["test_f1"]
