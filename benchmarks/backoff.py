@@ -12,6 +12,7 @@ import argparse
 import json
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def ours(config: Config, splits: Splits, target: str) -> dict[str, Any]:
     model = valid.fit(best)
     fitted = time.perf_counter() - start
     plain = rg.fit(splits.train, target, "backoff")
-    small = rg.fit(splits.train, target, "backoff", lam=best.lam, tau=best.tau, max_bytes=ONE_MB)
+    small = valid.fit(replace(best, max_bytes=ONE_MB))
     texts = splits.test.whole_ngrams().texts("words")
     return {
         "paper_test": f1(test.fit(paper), splits, target, config.k),
@@ -82,7 +83,7 @@ def ours(config: Config, splits: Splits, target: str) -> dict[str, Any]:
 
 def regression(config: Config, splits: Splits, target: str) -> dict[str, Any]:
     """Fit logistic regression to one-hot units, and to units and suffixes; choose on validation."""
-    found = []
+    found: list[dict[str, Any]] = []
     for name, lengths in (("units", ()), ("units and suffixes", LENGTHS)):
         start = time.perf_counter()
         train, labels, valid, test = matrices(splits, target, lengths)

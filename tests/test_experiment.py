@@ -18,6 +18,7 @@ import pytest
 import raregram as rg
 from raregram import experiment, tuning
 from raregram.errors import InputError, ParameterError
+from raregram.evaluation import evaluate
 from raregram.experiment import Config
 from raregram.report import write_report
 from raregram.report.tables import findings, tables
@@ -86,10 +87,11 @@ def slow_f1(train, contexts, target, k, setting):
 def test_the_cells_equal_a_slow_implementation(results, config, documents):
     order = np.argsort(np.random.PCG64(config.seed).random_raw(100), kind="stable")
     parts = [[documents[i] for i in order[a:b]] for a, b in ((0, 60), (60, 80), (80, 100))]
-    chosen = [cell for cell in results["cells"] if cell["test_f1"] is not None]
-    assert len(results["cells"]) == 2 * (3 + len(tuning.CRITERIA) * 3 * 2)
+    cells = [cell for cell in results["cells"] if cell["estimator"] != "backoff"]
+    chosen = [cell for cell in cells if cell["test_f1"] is not None]
+    assert len(cells) == 2 * (3 + len(tuning.CRITERIA) * 3 * 2)
     assert len(chosen) == 2 * (2 + len(tuning.CRITERIA) * 3)
-    for cell in [*chosen[::5], *results["cells"][::17]]:
+    for cell in [*chosen[::5], *cells[::17]]:
         assert cell["valid_f1"] == pytest.approx(slow_f1(parts[0], parts[1], cell["target"], 15, cell))
         if cell["test_f1"] is not None:
             assert cell["test_f1"] == pytest.approx(slow_f1(parts[0], parts[2], cell["target"], 15, cell))
@@ -108,6 +110,26 @@ def test_what_is_chosen_is_chosen_on_validation(results):
         assert overall["f1"] == pytest.approx(chosen["selective"]["test_f1"])
 
 
+def test_the_back_off_estimator_is_chosen_on_validation_and_measured_on_test(results, config, documents):
+    order = np.argsort(np.random.PCG64(config.seed).random_raw(100), kind="stable")
+    train, valid, test = ([documents[i] for i in order[a:b]] for a, b in ((0, 60), (60, 80), (80, 100)))
+    spans = ["units", "suffixes:5", "shapes:8"]
+    counts = rg.count(train, n=config.n, targets=["LOC", "PER"], spans=spans)
+    for target in ("LOC", "PER"):
+        cells = [cell for cell in results["cells"] if cell["target"] == target and cell["estimator"] == "backoff"]
+        chosen = {entry["family"]: entry for entry in results["chosen"] if entry["target"] == target}
+        tuned = [cell for cell in cells if cell["size"] is None and cell["max_bytes"] is None]
+        assert chosen["backoff"]["valid_f1"] == max(cell["valid_f1"] for cell in tuned)
+        assert chosen["backoff, 1 MB"]["max_bytes"] == 1_000_000
+        assert sorted(cell["size"] for cell in cells if cell["size"]) == list(config.sizes)
+        for cell in [chosen["backoff"], *(cell for cell in cells if cell["size"])]:
+            options = {name: cell[name] for name in ("lam", "tau", "size", "longest", "shapes")}
+            model = rg.fit(counts, target, "backoff", **options)
+            for part, column in ((valid, "valid_f1"), (test, "test_f1")):
+                documents_ = rg.count(part, n=config.n, targets=["LOC", "PER"], spans=["whole"])
+                assert evaluate(model, documents_, k=config.k).overall.f1 == pytest.approx(cell[column])
+
+
 def test_table_1_is_the_paper_s(results):
     assert [round(row["direct"], 1) for row in results["table_1"]] == [47.6, 8.3, 16.7, 0]
     assert [round(row["mle"], 1) for row in results["table_1"]] == [50, 50, 100, 0]
@@ -123,7 +145,7 @@ def test_same_results_same_bytes(results, tmp_path):
     for name in ("a", "b"):
         write_report(results, tmp_path / name)
     files = sorted(path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*") if path.is_file())
-    assert len(files) == 1 + 7 + 4
+    assert len(files) == 1 + 8 + 6
     for file in files:
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
@@ -132,7 +154,7 @@ def test_the_page_is_self_contained_and_complete(results, tmp_path):
     page = write_report(results, tmp_path).read_text()
     assert not re.search(r'(?:src|href)\s*=\s*"(?!#)', page)
     assert "<script" not in page
-    assert page.count("<svg") == 2
+    assert page.count("<svg") == 3
     for table in tables(results):
         assert table.title in page or table.name == "findings"
     for finding in findings(results):

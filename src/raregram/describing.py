@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from raregram.counts import Counts, span_names
+from raregram.counts import Counts, span_names, suffix
 from raregram.explanation import printable
 from raregram.model import Model, Settings
 from raregram.storage import PathLike, Span, read_header
 
 BACKOFF = ("unit_lam", "tau", "longest", "longest_shapes", "shape", "max_bytes")
 STRONGEST = 8  # spans shown for and against the target
+STRONGEST_HEAD = "(log ratio, position of the first item, items, f_nu : f_de)"
 
 Facts = dict[str, Any]
 
@@ -49,7 +51,8 @@ def describe_counts(path: PathLike) -> Facts:
         "min_count": counts.min_count,
         "contexts": int(counts.totals[0]),
         "targets": dict(zip(counts.targets, counts.totals[1:].tolist(), strict=True)),
-        "distinct_items": len(counts.items),
+        "distinct_items": _distinct(counts, counts.units),
+        **_counted_shapes(counts),
         "distinct_items_by_position": [len(counts.rows[span]) for span in counts.units],
         "rows": counts.num_rows,
         "bytes_on_disk": Path(path).stat().st_size,
@@ -71,8 +74,7 @@ def describe_model(path: PathLike) -> Facts:
         **({"seed": s.seed} if s.criterion == "random" else {}),
         "lam": s.lam,
         **({name: getattr(s, name) for name in BACKOFF} if s.estimator == "backoff" else {}),
-        "lam0": model.lam0,
-        "unseen": s.unseen,
+        **({} if s.estimator == "backoff" else {"lam0": model.lam0, "unseen": s.unseen}),
         "denominator": s.denominator,
         "n": s.n,
         "side": s.side,
@@ -80,7 +82,7 @@ def describe_model(path: PathLike) -> Facts:
         "n_nu": s.n_nu,
         "n_de": s.n_de,
         "distinct_items": len(model.items),
-        ("rows_by_span" if s.estimator == "backoff" else "selected_by_position"): list(model.sizes),
+        **(_held(model) if s.estimator == "backoff" else {"selected_by_position": list(model.sizes)}),
         "bytes_on_disk": Path(path).stat().st_size,
         "bytes_in_memory": model.nbytes,
         "digest": read_header(path)["digest"],
@@ -89,13 +91,59 @@ def describe_model(path: PathLike) -> Facts:
     }
 
 
+def _distinct(counts: Counts, spans: Iterable[Span]) -> int:
+    """Return how many distinct items, or shapes, stand in some spans."""
+    there = np.zeros(len(counts.items), dtype=bool)
+    for span in spans:
+        there[counts.rows[span].keys] = True
+    return int(there.sum())
+
+
+def _counted_shapes(counts: Counts) -> Facts:
+    if counts.shape is None:
+        return {}
+    spans = [(counts.n + start, counts.n + end) for start, end in counts.units]
+    return {"shape": counts.shape, "distinct_shapes": _distinct(counts, spans)}
+
+
+def _held(model: Model) -> Facts:
+    """Return how many spans a back-off model holds: single items and shapes, and suffixes by length."""
+    s = model.settings
+    sizes = {span: len(cells) for span, _, cells, _ in model.rows()}
+
+    def by_position(first: int) -> list[int]:
+        return [sizes.get((first + k, first + k + 1), 0) for k in range(s.n)]
+
+    def by_length(longest: int | None, first: int) -> dict[str, int]:
+        return {
+            str(length): sizes.get(suffix(length, s.n, s.side, first), 0) for length in range(2, (longest or 0) + 1)
+        }
+
+    shapes = {
+        "items_held_anywhere": sizes.get(s.layout.anywhere, 0),
+        "shapes_held_by_position": by_position(s.n),
+        "shape_suffixes_held_by_length": by_length(s.longest_shapes, s.n),
+    }
+    return {
+        "items_held_by_position": by_position(0),
+        "suffixes_held_by_length": by_length(s.longest, 0),
+        **(shapes if s.longest_shapes else {}),
+    }
+
+
 def strongest(model: Model, sign: int) -> list[Facts]:
-    """Return the spans with the largest terms, for (sign -1) or against (+1) the target, largest first."""
+    """Return the spans with the largest terms, for (sign -1) or against (+1) the target, largest first.
+
+    Those of a back-off, where a suffix seen once may have a large term, are first multiplied by their frequency.
+    """
     found = []
+    backs_off = model.settings.estimator == "backoff"
     for span, keys, cells, values in model.rows():
-        speaking = np.flatnonzero(np.isfinite(values) & (sign * values < 0))
-        best = speaking[np.argsort(sign * values[speaking], kind="stable")[:STRONGEST]]
-        found += [(sign * values[row], span, keys[row], cells[row]) for row in best]
+        frequency = model.cells.f_nu[cells] if sign < 0 else model.cells.f_de[cells]
+        weights = sign * values * (frequency if backs_off else 1)
+        speaking = np.flatnonzero(np.isfinite(weights) & (weights < 0))
+        best = speaking[np.argsort(weights[speaking], kind="stable")[:STRONGEST]]
+        found += [(weights[row], span, keys[row], cells[row], values[row]) for row in best]
     found.sort(key=lambda entry: entry[0])
     return [
         {
@@ -103,9 +151,9 @@ def strongest(model: Model, sign: int) -> list[Facts]:
             **_place(span, model.settings.n),
             "f_nu": int(model.cells.f_nu[cell]),
             "f_de": int(model.cells.f_de[cell]),
-            "log_ratio": float(sign * value),
+            "log_ratio": float(value),
         }
-        for value, span, keys, cell in found[:STRONGEST]
+        for _, span, keys, cell, value in found[:STRONGEST]
     ]
 
 
@@ -122,7 +170,7 @@ def as_text(facts: Facts) -> str:
     lines = []
     for name, value in facts.items():
         if name.startswith("strongest"):
-            lines += [name, *(_span_line(entry) for entry in value)] if value else []
+            lines += [f"{name}  {STRONGEST_HEAD}", *(_span_line(entry) for entry in value)] if value else []
         else:
             lines.append(f"{name:<{width}}{_shown(value)}")
     return "\n".join(lines)
@@ -137,7 +185,9 @@ def _span_line(entry: Facts) -> str:
 
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_shown(number)}" for name, number in value.items()) or "none"
+        return ", ".join(f"{name}{':' * name.isdecimal()} {_shown(x)}" for name, x in value.items()) or "none"
+    if value is None:
+        return "none"
     if isinstance(value, list):
         return " ".join(map(_shown, value))
     if isinstance(value, bool):

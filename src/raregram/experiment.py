@@ -259,11 +259,9 @@ def _run_backoff(config: Config, valid: Grid, test: Grid, work: Path, say: Say) 
             models["backoff"] = model
         elif limit.get("max_bytes") == ONE_MB:
             models["backoff, 1 MB"] = model
-    shown = {"backoff": None, "backoff, 1 MB": ONE_MB}
-    chosen = [
-        {"family": name, **next(c for c in cells if c["max_bytes"] == room and c["size"] is None and c["test_f1"])}
-        for name, room in shown.items()
-    ]
+    scored = {(cell["size"], cell["max_bytes"]): cell for cell in cells if cell["test_f1"] is not None}
+    shown = {"backoff": (None, None), "backoff, 1 MB": (None, ONE_MB)}
+    chosen = [{"family": name, **scored[limit]} for name, limit in shown.items()]
     return BackoffResults(cells, chosen, models)
 
 

@@ -22,7 +22,12 @@ Line = tuple[str, float | None]  # what is printed, and the term that it shows
 
 @dataclass(frozen=True)
 class Term:
-    """What one span of the N-gram adds to the log ratio."""
+    """What one span of the N-gram adds to the log ratio.
+
+    `kind` says what the frequencies are of. "item": the item at its position. In a back-off, where that is not held:
+    "anywhere", the item at whatever position; or else "shape", the item's shape at its position; or else "none". Then
+    "shapes" and "items", suffixes next to the boundary.
+    """
 
     start: int  # the span is items start..end-1, counted from 0
     end: int
@@ -31,8 +36,6 @@ class Term:
     f_de: int | None
     selected: bool
     value: float
-    # What the frequencies are of. "item": the item at its position. Of a back-off also, where that is not held, "anywhere"
-    # (the item at whatever position), "shape" (its shape at this position) or "none"; and of suffixes "shapes" and "items".
     kind: str = "item"
     prior: float | None = None  # of a suffix: the log ratio before its frequencies, to which the value is added
 

@@ -162,7 +162,10 @@ def count(
     Documents: Parquet, JSON lines, CoNLL columns, Stanford NER output, spaCy DocBin, Reuters-21578, plain text; also
     compressed. Contexts: `label<TAB>items` lines, or tables of N-grams with labels or two frequencies.
 
-    Example: raregram count tagged.parquet --targets LOC,PER --spans units,suffixes:5 --out all.counts
+    The estimator `backoff` wants suffixes, the items next to the boundary, and shapes: coarser items, such as `~Aa`
+    for any capitalised word.
+
+    Example: raregram count tagged.parquet --targets LOC,PER --spans suffixes:5,shapes:8 --out all.counts
     """
     names, wanted = parse_names(targets), tuple(parse_names(spans) or [])
     if format is None and (item_column, tag_column, sentences) != (0, -1, False):

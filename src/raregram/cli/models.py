@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from raregram.cli.options import (
     AsJson,
     Columns,
-    Criterion,
     DenominatorOption,
     EstimatorName,
     KindOption,
+    Level,
     ModelFile,
     OptionalSources,
     Out,
     Quiet,
     SideOption,
     Sources,
+    SpanCriterion,
     UnseenOption,
+    parse_bytes,
     parse_columns,
 )
 from raregram.cli.printing import print_facts, report
@@ -28,7 +31,12 @@ from raregram.errors import InputError, check_count, check_lam
 
 if TYPE_CHECKING:
     from raregram.model import Model
+    from raregram.ratios import Floats
     from raregram.reading import Batch
+
+LONGEST = 5  # suffix that `fit` counts for `backoff`, unless told,
+LONGEST_SHAPES = 8  # and suffix of shapes
+TABLES = (".parquet", ".pq", ".csv", ".jsonl", ".ndjson")  # files with named columns
 
 
 def fit(
@@ -39,15 +47,66 @@ def fit(
         typer.Option(help="The numerator. [default: the only target there is]", show_default=False),
     ] = None,
     estimator: Annotated[EstimatorName, typer.Option(help="The estimator.")] = "selective",
-    criterion: Annotated[Criterion, typer.Option(help="How `selective` scores items.")] = "cet",
-    size: Annotated[int, typer.Option(help="How many items `selective` keeps at each position.")] = 10_000,
-    lam: Annotated[float, typer.Option(help="The ridge; 0 for none.")] = 1e-5,
+    criterion: Annotated[
+        SpanCriterion | None,
+        typer.Option(
+            help="How `selective` scores items and `backoff` spans; `gain` is for `backoff` alone. "
+            "[default: cet; for `backoff` gain]",
+            show_default=False,
+        ),
+    ] = None,
+    size: Annotated[
+        int | None,
+        typer.Option(
+            help="How many items `selective` keeps at each position, or `backoff` of each position and length. "
+            "[default: 10000; for `backoff` all that say something]",
+            show_default=False,
+        ),
+    ] = None,
+    lam: Annotated[
+        float | None,
+        typer.Option(help="The ridge; 0 for none. [default: 1e-05; for `backoff` 12 / n_de]", show_default=False),
+    ] = None,
     denominator: DenominatorOption = "complement",
     unseen: UnseenOption = "neutral",
     seed: Annotated[int, typer.Option(help="For the criterion `random`.")] = 0,
     keep_seen: Annotated[
         bool, typer.Option("--keep-seen", help="Keep the frequencies of items not selected, for `explain`.")
     ] = False,
+    tau: Annotated[
+        float, typer.Option(help="For `backoff`: how much the single items count; 1 takes them as independent.")
+    ] = 0.5,
+    unit_lam: Annotated[
+        float | None,
+        typer.Option(
+            help="For `backoff`: the ridge of single items and of all shapes. [default: 10 times --lam]",
+            show_default=False,
+        ),
+    ] = None,
+    longest: Annotated[
+        int | None,
+        typer.Option(
+            help="For `backoff`: the longest suffix. [default: the longest that was counted, which is "
+            f"{LONGEST} items from contexts]",
+            show_default=False,
+        ),
+    ] = None,
+    shapes: Annotated[
+        bool | None,
+        typer.Option(
+            "--shapes/--no-shapes",
+            help="For `backoff`: whether rare items back off to their shapes. [default: if they were counted, as "
+            "they are from contexts]",
+            show_default=False,
+        ),
+    ] = None,
+    max_bytes: Annotated[
+        str | None,
+        typer.Option(
+            help="For `backoff`: how much room the model may take, such as 1MB. [default: no limit]",
+            show_default=False,
+        ),
+    ] = None,
     side: SideOption = "left",
     kind: KindOption = "words",
     columns: Columns = None,
@@ -58,21 +117,30 @@ def fit(
 
     From count files, labelled contexts or N-grams with two frequencies.
 
+    Options that an estimator does not use have no effect on it.
+
     Example: raregram fit contexts.tsv --target LOC --criterion cet --size 5000 --out loc.rgm
+
+    Another: raregram fit all.counts --estimator backoff --target LOC --out loc.rgm
     """
     from raregram import fitting
     from raregram.progress import progress
     from raregram.reading import read_counts
 
-    check_lam(lam, "fit")  # before the input is read, which may take long
-    check_count("size", "fit", size)
-    whole = estimator in ("mle", "direct")
+    for name, ridge in (("lam", lam), ("unit_lam", unit_lam)):  # before the input is read, which may take long
+        if ridge is not None:
+            check_lam(ridge, "fit", name)
+    if size is not None:
+        check_count("size", "fit", size)
+    if longest is not None:
+        check_count("longest", "fit", longest, at_least=0)
+    room = None if max_bytes is None else parse_bytes(max_bytes, "max_bytes", "fit")
     with progress("contexts counted", quiet) as tick:
         counts = read_counts(
             sources,
             parse_columns(columns),
             progress=tick,
-            spans=["units", "whole"] if whole else ["units"],
+            spans=_spans(estimator, longest, shapes),
             side=side,
             kind=kind,
             denominator=denominator,
@@ -88,6 +156,11 @@ def fit(
         unseen=unseen,
         seed=seed,
         keep_seen=keep_seen,
+        tau=tau,
+        unit_lam=unit_lam,
+        longest=longest,
+        shapes=shapes,
+        max_bytes=room,
     )
     model.save(out)
     report(out, as_json, quiet)
@@ -102,6 +175,10 @@ def score(
             "--out", "-o", help="A .parquet, .csv, .jsonl or text file to write. [default: standard output]"
         ),
     ] = None,
+    interval: Annotated[
+        bool, typer.Option("--interval", help="Add the columns lower and upper, an interval for the log ratio.")
+    ] = False,
+    level: Level = 0.95,
     columns: Columns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -109,6 +186,8 @@ def score(
     """Print the log ratio of each context, as they come.
 
     Memory stays flat however long the input is. Tables keep all their columns and get one more, log_ratio.
+
+    Lines of text have the log ratio, with --interval its lower and upper end, the label if there is one, the items.
 
     Example: `cat new.txt | raregram score loc.rgm > scored.tsv`
     """
@@ -118,12 +197,22 @@ def score(
 
     model = Model.load(model_file)
     quiet = quiet or (out is None and sys.stdout.isatty())
+    as_text = not (as_json if out is None else out.endswith(TABLES))
+    wanted = level if interval else None
+
+    def with_interval(write: Any) -> Any:
+        if not interval:
+            return write
+        return lambda batch, log_ratio, ends: write(_add_ends(batch, ends, as_text), log_ratio)
+
     with progress("N-grams scored", quiet) as tick:
         if out is None:
-            _score_all(model, sources, columns, score_stream(sys.stdout.buffer, as_json), tick)
+            write = with_interval(score_stream(sys.stdout.buffer, as_json))
+            _score_all(model, sources, columns, write, tick, level=wanted)
         else:
+            texts = not out.endswith((".parquet", ".pq"))
             with score_file(out) as write:
-                _score_all(model, sources, columns, write, tick, texts=not out.endswith((".parquet", ".pq")))
+                _score_all(model, sources, columns, with_interval(write), tick, texts, wanted)
     if out is not None and not quiet:
         print(f"{out}: {tick.done:,} N-grams scored", file=sys.stderr)
 
@@ -132,18 +221,25 @@ def rank(
     model_file: ModelFile,
     sources: OptionalSources = None,
     top: Annotated[int, typer.Option("--top", "-k", help="How many to print.", min=1)] = 20,
+    by: Annotated[
+        Literal["log-ratio", "lower"],
+        typer.Option(help="The log ratio, or the lower end of its interval: so that little evidence does not lead."),
+    ] = "log-ratio",
+    level: Level = 0.95,
     columns: Columns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Print the N-grams with the highest log ratio.
 
-    Each once, best first.
+    Each once, best first: rank, log ratio, N-gram. With --by lower: rank, lower end, log ratio, upper end, N-gram.
 
     Ties are in byte order of the N-gram. Memory is needed for the printed ones only.
 
     Example: raregram rank loc.rgm new.txt --top 100
     """
+    import numpy as np
+
     from raregram.model import Model
     from raregram.progress import progress
     from raregram.ranking import Top
@@ -151,14 +247,21 @@ def rank(
 
     model = Model.load(model_file)
     best = Top(top)
+
+    def add(batch: Batch, log_ratio: Floats, ends: Floats | None = None) -> None:
+        columns = [log_ratio] if ends is None else [ends[:, 0], log_ratio, ends[:, 1]]
+        best.add(batch.ngrams, np.column_stack(columns))
+
     with progress("N-grams ranked", quiet) as tick:
-        _score_all(model, sources, columns, lambda batch, log_ratio: best.add(batch.ngrams, log_ratio), tick, True)
-    rows = list(zip(best.ranking().log_ratio, best.ranking().texts.to_pylist(), strict=True))
+        _score_all(model, sources, columns, add, tick, level=level if by == "lower" else None)
+    names = ("lower", "log_ratio", "upper") if by == "lower" else ("log_ratio",)
+    rows = list(enumerate(zip(best.ranking().values.tolist(), best.ranking().texts.to_pylist(), strict=True), 1))
     if as_json:
-        print(to_json([{"rank": i, "log_ratio": x, "ngram": text} for i, (x, text) in enumerate(rows, 1)]))
+        shown = [{"rank": i, **dict(zip(names, values, strict=True)), "ngram": text} for i, (values, text) in rows]
+        print(to_json(shown))
     else:
-        for i, (log_ratio, text) in enumerate(rows, 1):
-            print(f"{i}\t{log_ratio:.4f}\t{text}")
+        for i, (values, text) in rows:
+            print("\t".join([str(i), *(f"{value:.4f}" for value in values), text]))
 
 
 def explain(
@@ -172,6 +275,10 @@ def explain(
 
     A dot means that the item is not selected, so its factor is 1. Terms add up to the log ratio exactly.
 
+    A model of `backoff` shows the single items first: one not held at its position by its frequencies anywhere, or
+    else by those of its shape, such as `~Aa` for a capitalised word. Then the corrections by ever longer suffixes of
+    shapes and of items, each with the ratio before and after it.
+
     Example: raregram explain loc.rgm "the annual meeting of the company was held yesterday in"
     """
     from raregram.model import Model
@@ -183,11 +290,9 @@ def explain(
         print(to_json([explanation.to_dict() for explanation in explanations]))
         return
     for index, explanation in enumerate(explanations):
-        head, *lines = explanation.lines()
         typer.secho(("\n" if index else "") + explanation.headline(), bold=True)
-        typer.secho(head, dim=True)
-        for term, line in zip(explanation.terms, lines, strict=True):
-            typer.secho(line, fg="green" if term.value > 0 else "red" if term.value < 0 else None, dim=not term.value)
+        for line, value in explanation.lines():
+            typer.secho(line, fg=None if not value else "green" if value > 0 else "red", dim=not value)
 
 
 def info(
@@ -203,30 +308,67 @@ def info(
     print_facts(describe(file), as_json)
 
 
+def _spans(estimator: str, longest: int | None, shapes: bool | None) -> list[str]:
+    """Return what to count of contexts for an estimator."""
+    if estimator == "backoff":
+        suffixes = f"suffixes:{LONGEST if longest is None else longest}"
+        return ["units", suffixes] if shapes is False else ["units", suffixes, f"shapes:{LONGEST_SHAPES}"]
+    return ["units", "whole"] if estimator in ("mle", "direct") else ["units"]
+
+
 def _score_all(
-    model: Model, sources: list[str] | None, columns: str | None, write: Any, tick: Any, texts: bool = True
+    model: Model,
+    sources: list[str] | None,
+    columns: str | None,
+    write: Any,
+    tick: Any,
+    texts: bool = True,
+    level: float | None = None,
 ) -> None:
-    """Score all contexts of all sources; what comes before a bad one is still written."""
+    """Score all contexts of all sources; what comes before a bad one is still written.
+
+    With a level, `write` also gets the ends of their intervals, (contexts, 2).
+    """
     from raregram.corpus import STANDARD_INPUT
     from raregram.reading import read_contexts
 
+    if level is not None:
+        model.interval([], level)  # raises before anything is read
     for source in sources or [STANDARD_INPUT]:
         for batch in read_contexts(source, parse_columns(columns)):
-            _score_batch(model, batch, write, texts)
+            _score_batch(model, batch, write, texts, level)
             tick(len(batch))
     if not tick.done:
         raise InputError(f"there is no N-gram in {', '.join(sources or ['standard input'])}")
 
 
-def _score_batch(model: Model, batch: Batch, write: Any, texts: bool) -> None:
+def _score_batch(model: Model, batch: Batch, write: Any, texts: bool, level: float | None) -> None:
     try:
         ngrams = model.parse(batch.ngrams, batch.where)
     except InputError as error:
         if error.row:
-            _score_batch(model, batch.head(error.row), write, texts)
+            _score_batch(model, batch.head(error.row), write, texts, level)
         raise
-    log_ratio = model.log_ratio(ngrams.lists())
-    write(batch.with_texts(ngrams.lines(model.settings.kind)) if texts else batch, log_ratio)
+    shown = batch.with_texts(ngrams.lines(model.settings.kind)) if texts else batch
+    if level is None:
+        write(shown, model.log_ratio(ngrams.lists()))
+    else:
+        numbers = model.numbers(ngrams.lists())
+        write(shown, model.log_ratio(numbers), model.interval(numbers, level))
+
+
+def _add_ends(batch: Batch, ends: Floats, as_text: bool) -> Batch:
+    """Return a batch with the columns lower and upper; a line of text has them before the label."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    added = {"lower": pa.array(ends[:, 0]), "upper": pa.array(ends[:, 1])}
+    if not as_text:
+        table = {**batch.table, **added} if batch.table else {}
+        return replace(batch, columns={**batch.columns, **added}, table=table)
+    label = [batch.columns["label"].cast(pa.string()).fill_null("")] if "label" in batch.columns else []
+    shown = pc.binary_join_element_wise(*(end.cast(pa.string()) for end in added.values()), *label, "\t")
+    return replace(batch, columns={**batch.columns, "label": shown})
 
 
 COMMANDS = (fit, score, rank, explain, info)

@@ -11,8 +11,9 @@ from raregram.errors import ParameterError, check_choice, must_be
 
 # These repeat names that the library defines, since importing it would make `--help` wait for NumPy and Arrow.
 # A test compares them.
-EstimatorName = Literal["mle", "direct", "product", "selective"]
+EstimatorName = Literal["mle", "direct", "product", "selective", "backoff"]
 Criterion = Literal["random", "tf", "cet", "chi2", "chi2_printed", "gss", "gss_abs"]
+SpanCriterion = Literal["gain", Criterion]
 Side = Literal["left", "right"]
 Kind = Literal["words", "letters"]
 Denominator = Literal["complement", "all"]
@@ -44,7 +45,9 @@ Targets = Annotated[
     str | None,
     typer.Option(help="The labels to count, with commas between them. [default: every label]", show_default=False),
 ]
-SpansOption = Annotated[str, typer.Option(help="What to count: units, suffixes:LENGTH, whole; with commas.")]
+SpansOption = Annotated[
+    str, typer.Option(help="What to count: units, suffixes:LENGTH, shapes:LENGTH, whole; with commas.")
+]
 SideOption = Annotated[Side, typer.Option(help="On which side of the boundary the contexts are.")]
 KindOption = Annotated[Kind, typer.Option(help="What the items of a text are.")]
 DenominatorOption = Annotated[
@@ -55,6 +58,7 @@ UnseenOption = Annotated[
 ]
 FormatOption = Annotated[Format | None, typer.Option(help="[default: it is recognised]", show_default=False)]
 SplitOption = Annotated[Split, typer.Option(help="What a document is in running text.")]
+Level = Annotated[float, typer.Option(help="The probability that an interval is meant to cover.")]
 Columns = Annotated[
     str | None,
     typer.Option(
@@ -88,13 +92,13 @@ def parse_columns(text: str | None) -> dict[str, str]:
     return pairs
 
 
-def parse_bytes(text: str) -> int:
-    """Parse a size.
+def parse_bytes(text: str, name: str = "memory_limit", owner: str = "count") -> int:
+    """Parse a size; an error calls it the parameter `name` of `owner`.
 
     >>> parse_bytes("512MB"), parse_bytes("1.5 GiB")
     (512000000, 1610612736)
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", text.strip(), re.IGNORECASE)
     if not match or not float(match[1]):
-        raise must_be("memory_limit", "count", "a size such as 512MB or 2GiB", text)
+        raise must_be(name, owner, "a size such as 512MB or 2GiB", text)
     return int(float(match[1]) * (1024 if match[3] else 1000) ** " KMGT".index(match[2].upper() or " "))

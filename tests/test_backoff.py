@@ -1,0 +1,937 @@
+"""The back-off estimator against a literal implementation, its limits, and every way in and out of a model."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+import raregram as rg
+from conftest import corpora
+from raregram.contexts import ABSENT, CHUNK
+from raregram.counts import DENOMINATORS, SIDES
+from raregram.errors import FileError, InputError, ParameterError
+from raregram.model import CRITERIA_OF_SPANS, MANY
+from raregram.pairs import PairTable
+from raregram.shapes import SHAPES, letter_shape, word_shape
+from raregram.storage import SpanRows
+
+EVERYTHING = 10**6  # a size at which no span is left out for saying little
+ROUNDING = 2.0**-17
+
+# Some share a shape next to the boundary, some only further away, some are their own shape.
+SEEN = ["in", "at", "Rome", "Oslo", "walked", "talked", "walking", "1987", "Monday,", "--"]
+UNSEEN = ["Bern", "jumped", "going", "12", "Friday,", "of", "(Xy", "é"]  # the last three: shapes never seen, too
+ITEMS = st.sampled_from(SEEN)
+PROBES = st.sampled_from(SEEN + UNSEEN)
+FREQUENCY = st.sampled_from([0, 0, 1, 1, 2, 3, 17])
+
+
+@st.composite
+def samples(draw, n=None, most=10, items=ITEMS):
+    """Labelled contexts, some of them many times: (list of item lists, list of labels), with both samples."""
+    n = draw(st.integers(1, 4)) if n is None else n
+    rows = draw(
+        st.lists(
+            st.tuples(st.lists(items, min_size=n, max_size=n), FREQUENCY, FREQUENCY), min_size=1, max_size=most
+        ).filter(lambda rows: any(f for _, f, _ in rows) and any(f for _, _, f in rows))
+    )
+    contexts = [context for context, f_nu, f_de in rows for _ in range(f_nu + f_de)]
+    labels = [label for _, f_nu, f_de in rows for label in ["T"] * f_nu + [None] * f_de]
+    return contexts, labels
+
+
+@st.composite
+def fits(draw, n=4):
+    """What is counted, and how the estimator is fitted: (options of the count, options of the fit)."""
+    counted, of_shapes = draw(st.integers(1, n)), draw(st.integers(0, n))
+    spans = ["units", f"suffixes:{counted}", *([f"shapes:{of_shapes}"] if of_shapes else [])]
+    return (
+        {"spans": spans, "side": draw(st.sampled_from(SIDES))},
+        {
+            "lam": draw(st.sampled_from([1e-4, 0.02, 0.3])),
+            "unit_lam": draw(st.sampled_from([1e-3, 0.05, 0.7])),
+            "tau": draw(st.sampled_from([0.0, 0.3, 0.5, 1.0])),
+            "longest": draw(st.integers(0, counted)),
+            "shapes": draw(st.booleans()) if of_shapes else False,
+            "denominator": draw(st.sampled_from(DENOMINATORS)),
+        },
+    )
+
+
+def count(sample, *, spans, side="left", **options):
+    """Count; suffixes longer than the contexts are as long as the contexts."""
+    return rg.Counts.from_contexts(*sample, targets=["T"], spans=spans, side=side, **options)
+
+
+def fit(sample, how, size=EVERYTHING, **more):
+    counting, fitting = how
+    n = len(sample[0][0])
+    options = {**fitting, "longest": min(fitting["longest"], n), **more}
+    return rg.fit(count(sample, **counting), "T", "backoff", size=size, **options)
+
+
+def towards(r0, f_nu, n_nu, f_de, n_de, lam):
+    return (f_nu / n_nu + lam * r0) / (f_de / n_de + lam)
+
+
+class Literal:
+    """The definition of the estimator, with dictionaries, one context at a time."""
+
+    def __init__(self, sample, counting, *, lam, unit_lam, tau, longest, shapes, denominator, shape=word_shape):
+        contexts, labels = sample
+        self.side, self.n = counting.get("side", "left"), len(contexts[0])
+        self.lam, self.unit_lam, self.tau, self.shape = lam, unit_lam, tau, shape
+        lengths = {name.partition(":")[0]: int(name.partition(":")[2] or 1) for name in counting["spans"]}
+        self.longest = min(longest, self.n)
+        self.longest_shapes = min(lengths["shapes"], self.n) if shapes else 0
+        self.nu, self.de = Counter(), Counter()
+        self.n_nu = self.n_de = 0
+        for items, label in zip(contexts, labels, strict=True):
+            keys = list(self.keys(items))
+            if label == "T":
+                self.n_nu += 1
+                self.nu.update(keys)
+            if label != "T" or denominator == "all":
+                self.n_de += 1
+                self.de.update(keys)
+
+    def outwards(self, items):
+        """The items and their shapes, from the boundary on."""
+        items = list(items)[::-1] if self.side == "left" else list(items)
+        return items, [self.shape(item)[distance > 0] for distance, item in enumerate(items)]
+
+    def keys(self, items):
+        items, shapes = self.outwards(items)
+        for distance in range(self.n):
+            yield "anywhere", items[distance]
+            for kind, names in (("items", items), ("shapes", shapes)):
+                yield kind, distance, names[distance]
+                yield f"suffix of {kind}", tuple(names[: distance + 1])
+
+    def seen(self, *key):
+        return self.nu[key], self.de[key]
+
+    def unit(self, distance, item, shape, power):
+        """The log ratio of an item at its distance, or of a shape alone, to a power."""
+        if not self.longest_shapes:
+            f_nu, f_de = self.seen("items", distance, item)
+            if not f_nu and not f_de:
+                return 0.0
+            ratio = ((f_nu + 1) / (self.n_nu + 2)) / ((f_de + 1) / (self.n_de + 2) + self.unit_lam)
+            return power * math.log(ratio)
+        f_nu, f_de = self.seen("shapes", distance, shape)
+        ratio = towards(1.0, f_nu, self.n_nu, f_de, self.n_de, self.unit_lam)
+        if item is not None:
+            f_nu, f_de = self.seen("anywhere", item)
+            ratio = towards(ratio, f_nu, self.n * self.n_nu, f_de, self.n * self.n_de, self.lam)
+            f_nu, f_de = self.seen("items", distance, item)
+            ratio = towards(ratio, f_nu, self.n_nu, f_de, self.n_de, self.unit_lam)
+        return power * math.log(ratio)
+
+    def follow(self, kind, names, units, added, longest, lam):
+        """The suffixes: a list of (f_nu, f_de, prior, correction), as far as they are held."""
+        steps, estimate = [], 0.0
+        for length in range(1, longest + 1):
+            f_nu, f_de = self.seen(f"suffix of {kind}", tuple(names[:length]))
+            if length > 1 and not (f_nu > 0 or f_de > 1):
+                break
+            prior = estimate + units[length - 1] + (added[length - 1] if length <= len(added) else 0.0)
+            estimate = math.log(towards(math.exp(prior), f_nu, self.n_nu, f_de, self.n_de, lam))
+            steps.append((f_nu, f_de, prior, estimate - prior))
+        return steps
+
+    def steps(self, items):
+        """The units in the order of the context, the suffixes of shapes and those of items."""
+        items, shapes = self.outwards(items)
+        powers = [self.tau ** math.sqrt(distance) for distance in range(self.n)]
+        units, shape_units = (
+            [self.unit(d, items[d] if own else None, shapes[d], powers[d]) for d in range(self.n)]
+            for own in (True, False)
+        )
+        of_shapes = self.follow("shapes", shapes, shape_units, [], self.longest_shapes, self.unit_lam)
+        added = [correction for *_, correction in of_shapes]
+        of_items = self.follow("items", items, units, added, self.longest, self.lam)
+        return units[::-1] if self.side == "left" else units, of_shapes, of_items
+
+    def log_ratio(self, items):
+        units, of_shapes, of_items = self.steps(items)
+        return sum(units) + sum(step[-1] for step in of_shapes) + sum(step[-1] for step in of_items)
+
+
+def probes_of(sample, draw):
+    """Contexts that were seen, and others that share something with them."""
+    n = len(sample[0][0])
+    seen = [list(context) for context in {tuple(context): None for context in sample[0]}]
+    others = draw(st.lists(st.lists(PROBES, min_size=n, max_size=n), max_size=4))
+    for context in seen[:4]:  # the same suffix behind something else
+        place = draw(st.integers(0, n - 1))
+        others.append([*context[:place], draw(PROBES), *context[place + 1 :]])
+    return seen + others
+
+
+@settings(max_examples=300)
+@given(samples(), fits(), st.data())
+def test_the_recursion_agrees_with_a_literal_implementation(sample, how, data):
+    model, literal = fit(sample, how), Literal(sample, how[0], **how[1])
+    for items in probes_of(sample, data.draw):
+        assert model.log_ratio([items])[0] == pytest.approx(literal.log_ratio(items), abs=1e-4), items
+
+
+@settings(max_examples=150)
+@given(samples(), fits(), st.data())
+def test_explanations_name_the_steps_of_the_definition(sample, how, data):
+    model, literal = fit(sample, how), Literal(sample, how[0], **how[1])
+    for items in probes_of(sample, data.draw):
+        units, of_shapes, of_items = literal.steps(items)
+        terms = model.explain(items).terms
+        assert [term.value for term in terms[: len(items)]] == pytest.approx(units, abs=1e-9)
+        assert [term.start for term in terms[: len(items)]] == list(range(len(items)))
+        suffixes = [term for term in terms if term.kind in ("shapes", "items")]
+        expected = [step for step in [*of_shapes, *of_items] if step[:2] != (0, 0)]
+        assert [(term.f_nu, term.f_de) for term in suffixes] == [step[:2] for step in expected]
+        assert [term.prior for term in suffixes] == pytest.approx([step[2] for step in expected], abs=1e-4)
+        assert [term.value for term in suffixes] == pytest.approx([step[3] for step in expected], abs=1e-4)
+
+
+@settings(max_examples=60)
+@given(samples(n=3, items=st.sampled_from(list("ab1Z."))), fits(n=3), st.data())
+def test_letters_have_shapes_of_their_own(sample, how, data):
+    how = ({**how[0], "kind": "letters"}, how[1])
+    sample = (["".join(letters) for letters in sample[0]], sample[1])
+    model, literal = fit(sample, how), Literal(sample, how[0], **how[1], shape=letter_shape)
+    for letters in [*sample[0], *data.draw(st.lists(st.text("abc1 Z.é2Y-", min_size=3, max_size=3), max_size=4))]:
+        assert model.log_ratio([letters])[0] == pytest.approx(literal.log_ratio(letters), abs=1e-4), letters
+
+
+def test_a_small_model_by_hand():
+    """Three contexts before T and five others, worked out on paper."""
+    contexts = [["in"]] * 3 + [["in"]] + [["of"]] * 4
+    counts = rg.Counts.from_contexts(contexts, ["T"] * 3 + [None] * 5, spans=["suffixes:1"])
+    model = rg.fit(counts, "T", "backoff", lam=0.1, unit_lam=0.2, size=EVERYTHING)
+    unit = (4 / 5) / (2 / 7 + 0.2)
+    assert model.log_ratio(["in"])[0] == pytest.approx(math.log((1 + 0.1 * unit) / (1 / 5 + 0.1)), abs=1e-5)
+    assert model.log_ratio(["at"])[0] == 0
+
+
+def test_the_default_ridge_is_worth_twelve_contexts():
+    counts = rg.Counts.from_contexts([["in"]] * 3 + [["of"]] * 24, ["T"] * 3 + [None] * 24)
+    chosen = rg.fit(counts, "T", "backoff").settings
+    assert (chosen.lam, chosen.unit_lam, chosen.tau) == (0.5, 5.0, 0.5)
+    assert rg.fit(counts, "T", "backoff", lam=0.25).settings.unit_lam == 2.5
+
+
+# Limits
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(*[st.integers(1, 9)] * 2), min_size=1, max_size=8), fits(), st.data())
+def test_at_high_frequencies_the_ratio_is_the_observed_one(frequencies, how, data):
+    """The prior stays worth as many contexts as it was."""
+    n = data.draw(st.integers(1, 4))
+    contexts = data.draw(
+        st.lists(
+            st.lists(ITEMS, min_size=n, max_size=n),
+            min_size=len(frequencies),
+            max_size=len(frequencies),
+            unique_by=tuple,
+        )
+    )
+    counting, fitting = how
+    f_nu, f_de = np.array(frequencies).T
+    observed = np.log((f_nu / f_nu.sum()) / (f_de / f_de.sum()))
+    spans = [*counting["spans"], "suffixes:4"]
+    errors = []
+    for times in (1, 10**3, 10**7):
+        counts = rg.Counts.from_ngrams(
+            contexts, f_nu * times, f_de * times, target="T", spans=spans, side=counting["side"]
+        )
+        model = rg.fit(counts, "T", "backoff", size=EVERYTHING, tau=fitting["tau"], shapes=fitting["shapes"])
+        assert model.settings.longest == n
+        errors.append(np.abs(model.log_ratio(contexts) - observed).max())
+    assert errors[2] < 1e-3
+    assert errors[2] <= errors[1] + ROUNDING
+
+
+@settings(max_examples=60)
+@given(samples(), fits(), st.sampled_from([2, 7, 10**6]))
+def test_with_shapes_only_relative_frequencies_count(sample, how, times):
+    """At a fixed ridge ten times the corpus says the same; suffixes seen once are left out, so nothing is once."""
+    assume(how[1]["shapes"])
+    frequency = Counter((tuple(items), label) for items, label in zip(*sample, strict=True))
+    contexts = list({tuple(items): None for items in sample[0]})
+    columns = [[2 * frequency[items, label] for items in contexts] for label in ("T", None)]
+    models = [
+        rg.fit(
+            rg.Counts.from_ngrams(contexts, *(np.array(columns) * scale), target="T", **how[0]),
+            "T",
+            "backoff",
+            size=EVERYTHING,
+            **{**how[1], "longest": min(how[1]["longest"], len(contexts[0]))},
+        )
+        for scale in (1, times)
+    ]
+    np.testing.assert_allclose(models[0].log_ratio(contexts), models[1].log_ratio(contexts), atol=1e-4)
+
+
+@settings(max_examples=150)
+@given(samples(n=4), fits(), st.data())
+def test_a_suffix_that_was_never_seen_changes_nothing_at_all(sample, how, data):
+    how = ({**how[0], "spans": [*how[0]["spans"], "suffixes:4"]}, how[1])
+    models = [fit(sample, how, longest=longest) for longest in range(1, 5)]
+    literal = Literal(sample, how[0], **how[1])
+    compared = 0
+    for items in probes_of(sample, data.draw):
+        outwards, _ = literal.outwards(items)
+        for length in range(1, 4):
+            f_nu, f_de = literal.seen("suffix of items", tuple(outwards[: length + 1]))
+            if not f_nu and f_de <= 1:
+                compared += 1
+                assert models[length - 1].log_ratio([items])[0] == models[length].log_ratio([items])[0]
+    assume(compared)
+
+
+@settings(max_examples=60)
+@given(samples(n=3), fits(n=3), st.data())
+def test_shapes_that_were_never_seen_change_nothing_at_all(sample, how, data):
+    """Longer suffixes of shapes say nothing about contexts whose shorter ones end the walk."""
+    fitting = {**how[1], "shapes": True, "longest": 1}
+    models = [
+        fit(sample, ({**how[0], "spans": ["suffixes:1", f"shapes:{length}"]}, fitting)) for length in (1, 2, 3)
+    ]
+    literal = Literal(sample, {**how[0], "spans": ["shapes:3"]}, **fitting)
+    for items in probes_of(sample, data.draw):
+        _, shapes = literal.outwards(items)
+        for length in (1, 2):
+            f_nu, f_de = literal.seen("suffix of shapes", tuple(shapes[: length + 1]))
+            if not f_nu and f_de <= 1:
+                assert models[length - 1].log_ratio([items])[0] == models[length].log_ratio([items])[0]
+
+
+@settings(max_examples=60)
+@given(samples(), st.sampled_from(SIDES), st.sampled_from(DENOMINATORS), st.sampled_from([1e-5, 0.1, 2.0]), st.data())
+def test_units_alone_are_the_product_estimator(sample, side, denominator, lam, data):
+    counts = count(sample, spans=["suffixes:2"], side=side)
+    product = rg.fit(counts, "T", "product", lam=lam, denominator=denominator)
+    options = {"tau": 1, "longest": 0, "shapes": False, "unit_lam": lam, "lam": 0.3, "denominator": denominator}
+    backoff = rg.fit(counts, "T", "backoff", size=EVERYTHING, **options)
+    for probes in (probes_of(sample, data.draw), probes_of(sample, data.draw) * 20):  # few, and more than items
+        np.testing.assert_allclose(backoff.log_ratio(probes), product.log_ratio(probes), atol=1e-9)
+    assert backoff.explain(sample[0][0]).log_ratio == pytest.approx(product.explain(sample[0][0]).log_ratio, abs=1e-9)
+
+
+def test_tau_zero_leaves_out_all_units_but_the_nearest():
+    contexts = [["in", "Rome"]] * 5 + [["at", "Rome"]] * 5
+    counts = rg.Counts.from_contexts(contexts, ["T"] * 4 + [None] * 6, spans=["shapes:1"])
+    model = rg.fit(counts, "T", "backoff", tau=0, size=EVERYTHING)
+    assert len(set(model.log_ratio(["in Rome", "at Rome", "of Rome"]))) == 1
+    with_units = rg.fit(counts, "T", "backoff", tau=0.5, size=EVERYTHING)
+    assert len(set(with_units.log_ratio(["in Rome", "at Rome", "of Rome"]))) == 3
+
+
+# Monotonicity
+
+
+def tables_with_more(sample, options, extra):
+    """A table, and the same with further copies of a context at the target."""
+    contexts, labels = sample
+    context, copies = extra
+    yield count(sample, **options)
+    yield count((contexts + [context] * copies, labels + ["T"] * copies), **options)
+
+
+@settings(max_examples=200)
+@given(samples(), fits(), st.integers(1, 5), st.data())
+def test_more_copies_at_the_target_never_lower_the_ratio(sample, how, copies, data):
+    """Without shapes, and where no suffix was left out for having been seen once and not at the target."""
+    context = data.draw(st.sampled_from(probes_of(sample, data.draw)))
+    fitting = {**how[1], "shapes": False, "denominator": "complement"}
+    literal = Literal(sample, how[0], **fitting)
+    outwards, _ = literal.outwards(context)
+    frequencies = [literal.seen("suffix of items", tuple(outwards[:length])) for length in range(2, len(context) + 1)]
+    assume((0, 1) not in frequencies)
+    fitting["longest"] = min(fitting["longest"], len(context))
+    before, after = (
+        rg.fit(counts, "T", "backoff", size=EVERYTHING, **fitting).log_ratio([context])[0]
+        for counts in tables_with_more(sample, how[0], (context, copies))
+    )
+    assert after >= before - ROUNDING
+
+
+@settings(max_examples=150)
+@given(samples(), fits(), st.integers(1, 50), st.data())
+def test_a_higher_frequency_of_one_span_never_lowers_the_ratio(sample, how, more, data):
+    counts = count(sample, **how[0])
+    context = data.draw(st.sampled_from(sample[0]))
+    span = data.draw(st.sampled_from([span for span in counts.spans if span[1] <= counts.n]))
+    wanted = [counts.items.to_pylist().index(item) for item in context[slice(*span)]]
+    (row,) = np.flatnonzero((counts.rows[span].keys == wanted).all(axis=1))
+    values = counts.rows[span].values.copy()
+    assume(span[1] - span[0] == 1 or values[row].tolist() != [1, 0])  # would begin to be held, with its f_de
+    n_nu, n_de = counts.sizes("T")
+    values[row] += more
+    totals = np.array([n_nu + n_de + more, n_nu + more])
+    # The table before has as many contexts, so that only this one frequency differs.
+    before = counts._replace(totals=totals)
+    after = before._replace(rows={**counts.rows, span: SpanRows(span, counts.rows[span].keys, values)})
+    options = {**how[1], "shapes": False, "denominator": "complement"}
+    options["longest"] = min(options["longest"], counts.n)
+    low, high = (
+        rg.fit(table, "T", "backoff", size=EVERYTHING, **options).log_ratio([context])[0] for table in (before, after)
+    )
+    assert high >= low - ROUNDING
+
+
+# Tables
+
+
+@settings(max_examples=80)
+@given(corpora(n=3, min_size=2), corpora(n=3), fits(n=3), st.sampled_from([None, 1, 3, EVERYTHING]))
+def test_fitting_a_merged_table_is_fitting_the_whole(a, b, how, size):
+    counting, fitting = how
+    options = {**counting, "targets": ["LOC", "PER"]}
+    tables = [rg.Counts.from_contexts(*corpus, **options) for corpus in (a, b)]
+    whole = rg.Counts.from_contexts(a[0] + b[0], a[1] + b[1], **options)
+    merged = tables[0] + tables[1]
+    assert merged == whole
+    assert merged - tables[1] == tables[0]
+    assert (merged - tables[0]).digest() == tables[1].digest()
+    assume(0 < whole.sizes("LOC")[0] < whole.totals[0])
+    models = [rg.fit(table, "LOC", "backoff", size=size, **fitting) for table in (merged, whole)]
+    assert models[0].settings == models[1].settings
+    assert models[0].items.equals(models[1].items)
+    probes = [*a[0], *b[0], ["never", "a", "B"]]
+    np.testing.assert_array_equal(models[0].log_ratio(probes), models[1].log_ratio(probes))
+    np.testing.assert_array_equal(models[0].interval(probes), models[1].interval(probes))
+
+
+def test_tables_with_different_shapes_do_not_mix(monkeypatch):
+    monkeypatch.setitem(SHAPES, "first letter", lambda word: (word[:1], word[:1]))
+    contexts = (["a b", "c d"], ["T", None])
+    tables = [
+        rg.Counts.from_contexts(*contexts, spans=["shapes:2"], shape=shape) for shape in ("words", "first letter")
+    ]
+    with pytest.raises(ParameterError, match="different shape cannot be combined: 'words' and 'first letter'"):
+        tables[0] + tables[1]
+    with pytest.raises(ParameterError, match="different spans cannot be combined"):
+        tables[0] + rg.Counts.from_contexts(*contexts, spans=["shapes:1"])
+
+
+@settings(max_examples=60)
+@given(samples(n=3), fits(n=3), st.randoms(), st.sampled_from(CRITERIA_OF_SPANS), st.integers(1, 4))
+def test_the_order_of_the_input_does_not_matter(sample, how, shuffler, criterion, size):
+    rows = list(zip(*sample, strict=True))
+    shuffler.shuffle(rows)
+    shuffled = tuple(list(column) for column in zip(*rows, strict=True))
+    one, other = (fit(some, how, size=size, criterion=criterion) for some in (sample, shuffled))
+    assert one.items.equals(other.items)
+    np.testing.assert_array_equal(one.log_ratio(sample[0]), other.log_ratio(sample[0]))
+
+
+# Files and room
+
+
+def same_models(model, other, probes):
+    """Everything that can be asked of a model."""
+    assert other.settings == model.settings
+    assert other.items.to_pylist() == model.items.to_pylist()
+    assert other.sizes == model.sizes
+    assert other.nbytes == model.nbytes
+    assert repr(other) == repr(model)
+    np.testing.assert_array_equal(other.numbers(probes), model.numbers(probes))
+    np.testing.assert_array_equal(other.log_ratio(probes), model.log_ratio(probes))
+    np.testing.assert_array_equal(other.interval(probes), model.interval(probes))
+    assert [other.explain(items) for items in probes[:3]] == [model.explain(items) for items in probes[:3]]
+
+
+ROOM = st.sampled_from([{"size": EVERYTHING}, {"size": None}, {"size": 1}, {"size": 2}, {"size": 5}])
+
+
+@settings(max_examples=100)
+@given(samples(n=3), fits(n=3), ROOM, st.sampled_from(CRITERIA_OF_SPANS), st.data())
+def test_files_come_back_as_they_were(tmp_path_factory, sample, how, room, criterion, data):
+    model = fit(sample, how, criterion=criterion, **room)
+    assume(sum(model.sizes))
+    path = tmp_path_factory.mktemp("model") / "a.rgm"
+    model.save(path)
+    loaded = rg.Model.load(path)
+    same_models(model, loaded, probes_of(sample, data.draw))
+    loaded.save(path.with_name("b.rgm"))
+    assert path.read_bytes() == path.with_name("b.rgm").read_bytes()
+
+
+def test_a_model_that_holds_nothing_can_be_kept(tmp_path):
+    """Where no item says anything, there is nothing to hold."""
+    counts = rg.Counts.from_contexts(["a", "b"] * 50, ["T", "T", None, None] * 25, spans=["suffixes:1", "shapes:1"])
+    model = rg.fit(counts, "T", "backoff")
+    assert sum(model.sizes) == 0
+    assert model.log_ratio(["a", "c"]).tolist() == [0, 0]
+    model.save(tmp_path / "a.rgm")
+    same_models(model, rg.Model.load(tmp_path / "a.rgm"), [["a"], ["c"]])
+
+
+@pytest.fixture(scope="module")
+def newswire():
+    """Contexts like those of newswire: frequent short words, rare names, numbers; the target depends on two words."""
+    rng = np.random.default_rng(3)
+    words = np.array(
+        ["in", "of", "the", "to", "said", "on", "for", "at", "by", "from"]
+        + [f"{stem}{end}" for stem in ("walk", "talk", "trad", "offer", "report") for end in ("ed", "ing", "s")]
+        + [f"Name{chr(97 + k // 26)}{chr(97 + k % 26)}" for k in range(200)]
+        + [f"{number:,}" for number in range(1000, 3000, 17)]
+        + [f"U.{chr(65 + k)}." for k in range(26)]
+    )
+    share = 1.0 / np.arange(2, len(words) + 2)
+    drawn = words[rng.choice(len(words), (12_000, 4), p=share / share.sum())]
+    near = np.isin(drawn[:, 3], ["in", "at", "from"])
+    chance = np.where(near, np.where(np.isin(drawn[:, 2], ["said", "walked", "trading"]), 0.9, 0.4), 0.02)
+    labels = np.where(rng.random(len(drawn)) < chance, "T", "")
+    return drawn.tolist(), labels.tolist()
+
+
+@pytest.fixture(scope="module")
+def newswire_counts(newswire):
+    return rg.Counts.from_contexts(*newswire, spans=["suffixes:4", "shapes:3"])
+
+
+@pytest.fixture(scope="module")
+def newswire_model(newswire_counts):
+    return rg.fit(newswire_counts, "T", "backoff", size=EVERYTHING)
+
+
+@pytest.mark.parametrize("max_bytes", [8_000, 20_000, 50_000, 100_000])
+def test_a_model_keeps_to_its_room(newswire, newswire_counts, tmp_path, max_bytes):
+    model = rg.fit(newswire_counts, "T", "backoff", max_bytes=max_bytes)
+    assert 0.9 * max_bytes < model.nbytes <= max_bytes
+    model.save(tmp_path / "a.rgm")
+    assert os.path.getsize(tmp_path / "a.rgm") < max_bytes  # noqa: PTH202
+    loaded = rg.Model.load(tmp_path / "a.rgm")
+    assert loaded.nbytes <= max_bytes
+    same_models(model, loaded, newswire[0][:300])
+
+
+def test_more_room_never_holds_fewer_spans(newswire_counts):
+    rooms = [3_000, 5_000, 8_000, 12_000, 20_000, 20_500, 21_000, 40_000, 41_000, 10**9]
+    models = [rg.fit(newswire_counts, "T", "backoff", max_bytes=room) for room in rooms]
+    held = [sum(model.sizes) for model in models]
+    assert held == sorted(held)
+    assert all(model.nbytes <= room for model, room in zip(models, rooms, strict=True))
+    assert held[-1] == sum(rg.fit(newswire_counts, "T", "backoff").sizes)
+
+
+def test_a_little_more_room_never_holds_fewer_spans(newswire_counts):
+    held = [
+        sum(rg.fit(newswire_counts, "T", "backoff", max_bytes=room).sizes) for room in range(10_000, 10_600, 60)
+    ]
+    assert held == sorted(held)
+
+
+def test_too_little_room_is_refused(newswire_counts):
+    for room in (1, 19, 20, 40):
+        with pytest.raises(ParameterError, match=f"no back-off model fits into {room} bytes"):
+            rg.fit(newswire_counts, "T", "backoff", max_bytes=room)
+
+
+def test_sizes_are_kept(newswire_counts, newswire_model):
+    for size in (1, 10, 100):
+        for criterion in ("gain", "cet"):
+            sizes = rg.fit(newswire_counts, "T", "backoff", size=size, criterion=criterion).sizes
+            assert max(sizes) <= size
+            assert sizes[0] == size
+    assert max(newswire_model.sizes) > 100
+
+
+def test_what_says_most_is_held_first(newswire, newswire_model, newswire_counts):
+    """A tenth of the room keeps nearly all of what the large model says."""
+    whole = newswire_model.log_ratio(newswire[0])
+    small = rg.fit(newswire_counts, "T", "backoff", max_bytes=newswire_model.nbytes // 10).log_ratio(newswire[0])
+    by_chance = rg.fit(
+        newswire_counts, "T", "backoff", max_bytes=newswire_model.nbytes // 10, criterion="random"
+    ).log_ratio(newswire[0])
+    assert np.corrcoef(small, whole)[0, 1] > 0.97
+    assert np.corrcoef(by_chance, whole)[0, 1] < np.corrcoef(small, whole)[0, 1]
+
+
+def test_a_damaged_model_is_named(newswire_model, tmp_path):
+    path = tmp_path / "a.rgm"
+    newswire_model.save(path)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(FileError, match=r"a\.rgm is not a raregram file, or it is truncated or damaged"):
+        rg.Model.load(path)
+
+
+# Explanations, and every form of input
+
+
+@settings(max_examples=150)
+@given(samples(), fits(), ROOM, st.randoms(), st.data())
+def test_explanations_add_up_exactly_in_any_order(sample, how, room, shuffler, data):
+    model = fit(sample, how, **room)
+    for items in probes_of(sample, data.draw):
+        explanation = model.explain(items)
+        values = [term.value for term in explanation.terms]
+        shuffler.shuffle(values)
+        assert sum(values) == math.fsum(values) == explanation.log_ratio == model.log_ratio([items])[0]
+        assert explanation.interval == tuple(model.interval([items])[0])
+        assert str(explanation)
+
+
+@settings(max_examples=100)
+@given(samples(), fits(), ROOM, st.data())
+def test_every_form_of_input_gives_the_same_scores(sample, how, room, data):
+    model = fit(sample, how, **room)
+    rows = probes_of(sample, data.draw)
+    expected = model.log_ratio(rows)
+    texts = [" ".join(row) for row in rows]
+    numbers = model.numbers(rows)
+    many = len(model.items) + 1  # more than items: a table of units comes first
+    forms = [texts, np.array(rows), pa.array(texts), iter(texts), numbers, np.asfortranarray(numbers)]
+    forms += [numbers.astype(kind) for kind in (np.int64, np.uint64, np.int16) if numbers.min() >= 0]
+    for form in forms:
+        np.testing.assert_array_equal(model.log_ratio(form), expected)
+    np.testing.assert_array_equal(model.log_ratio(rows * many), np.tile(expected, many))
+    np.testing.assert_array_equal(model.log_ratio(np.tile(numbers, (many, 1))), np.tile(expected, many))
+    np.testing.assert_array_equal(model.numbers(texts), numbers)
+    items, keys = pa.array([item for row in rows for item in row]), np.arange(numbers.size).reshape(numbers.shape)
+    np.testing.assert_array_equal(model.number_rows(items, keys), numbers)
+    assert [model.explain(row).log_ratio for row in rows] == expected.tolist()
+    assert model.log_ratio([]).shape == (0,)
+    assert model.interval([]).shape == (0, 2)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64])
+def test_item_numbers_of_every_type_are_numbers(newswire, newswire_model, kind):
+    numbers = newswire_model.numbers(newswire[0])
+    fits_in = (numbers <= np.iinfo(kind).max).all(axis=1)
+    numbers = numbers[fits_in]
+    assert len(numbers) > 100
+    np.testing.assert_array_equal(newswire_model.log_ratio(numbers.astype(kind)), newswire_model.log_ratio(numbers))
+    np.testing.assert_array_equal(newswire_model.interval(numbers.astype(kind)), newswire_model.interval(numbers))
+
+
+def test_numbers_for_shapes_and_for_the_rest(newswire_model):
+    known, of_shape, rest = newswire_model.numbers(["in in in in", "in in in Nameless", "in in in (?!"])[:, 3]
+    assert 0 <= known < len(newswire_model.items) <= of_shape < newswire_model.table.size - 1
+    assert rest == ABSENT
+    last = newswire_model.table.size - 1
+    numbers = newswire_model.numbers(["in in in in"] * 2)
+    numbers[:, 3] = [ABSENT, last]
+    assert len(set(newswire_model.log_ratio(numbers))) == 1
+    with pytest.raises(InputError, match=f"item numbers must be from -1 to {last}"):
+        newswire_model.log_ratio(np.full((1, 4), last + 1))
+
+
+def in_small_parts(model, texts):
+    """The scores of few N-grams at a time, which are read the slow way."""
+    return np.concatenate([model.log_ratio(texts[i : i + 500]) for i in range(0, len(texts), 500)])
+
+
+def texts_of(newswire, count):
+    """Single-spaced texts, one in seven with words that nobody has seen, of known and of unknown shapes."""
+    rows = [list(row) for row in newswire[0][:count]]
+    for row, new in zip(rows[::7], UNSEEN[:-1] * count, strict=False):
+        row[len(new) % 4] = new
+    return [" ".join(row) for row in rows]
+
+
+def test_many_plain_texts_are_read_in_a_way_of_their_own(newswire, newswire_model, monkeypatch):
+    texts = texts_of(newswire, 3 * MANY)
+    expected = in_small_parts(newswire_model, texts)
+    rows = [text.split() for text in texts]
+    np.testing.assert_array_equal(newswire_model.log_ratio(rows), expected)
+    monkeypatch.setattr(rg.Model, "parse", None)  # the slow way would fail
+    np.testing.assert_array_equal(newswire_model.log_ratio(texts), expected)
+    chunked = pa.chunked_array([texts[:1], texts[1:1000], texts[1000:]])
+    for form in (np.array(texts), tuple(texts), pa.array(texts), chunked, pa.array(["x", *texts])[1:]):
+        np.testing.assert_array_equal(newswire_model.log_ratio(form), expected)
+        np.testing.assert_array_equal(newswire_model.numbers(form), newswire_model.numbers(texts))
+    np.testing.assert_array_equal(newswire_model.interval(texts)[:, 0] < expected, True)
+
+
+ODD = {
+    "two spaces": lambda text: text.replace(" ", "  ", 1),
+    "a space in front": lambda text: " " + text,
+    "a space behind": lambda text: text + " ",
+    "tabs": lambda text: text.replace(" ", "\t"),
+    "one tab": lambda text: text.replace(" ", "\t", 1),
+    "a line break behind": lambda text: text + "\n",
+    "a separator": lambda text: text.replace(" ", "\x1c", 1),
+    "a hard space": lambda text: text.replace(" ", "\xa0", 1),
+    "an ideographic space": lambda text: text.replace(" ", "\u3000", 1),
+    "a new word with an accent": lambda text: text.rsplit(" ", 1)[0] + " Zürich",
+    "an emoji": lambda text: text.rsplit(" ", 1)[0] + " \U0001f600",
+    "a delete": lambda text: text.rsplit(" ", 1)[0] + " a\x7f",
+    "a zero": lambda text: text.rsplit(" ", 1)[0] + " a\x00",
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("every", [1, 2000])
+def test_odd_texts_are_read_as_few_are(newswire, newswire_model, name, every):
+    texts = texts_of(newswire, 2 * MANY)
+    for row in range(every // 2, len(texts), every):
+        texts[row] = ODD[name](texts[row])
+    expected = newswire_model.log_ratio([text.split() for text in texts])
+    np.testing.assert_array_equal(newswire_model.log_ratio(texts), expected)
+    np.testing.assert_array_equal(in_small_parts(newswire_model, texts), expected)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.text("ab \tRé\xa0\x1f", max_size=9), max_size=4), st.integers(0, MANY))
+@example(["a", "a b R"], 0)  # one word less here, one more there: as many in all
+@example(["a b R", "a"], 7)
+@example(["", "a b R a"], 3)
+@example([" a", "b R"], 3)
+def test_many_texts_raise_what_few_raise(texts, at):
+    counts = rg.Counts.from_contexts(["a b", "R a", "b b"], ["T", None, None], spans=["suffixes:2", "shapes:2"])
+    model = rg.fit(counts, "T", "backoff", size=EVERYTHING)
+    many = ["a b"] * (MANY + 1)
+    many[at : at + len(texts)] = texts
+    many += ["a b"] * (MANY + 1 - len(many))
+    wrong = [row for row, text in enumerate(many) if len(text.split()) != 2]
+    if wrong:
+        message = f"N-gram {wrong[0] + 1} has {len(many[wrong[0]].split())} words, expected 2"
+        for score in (model.log_ratio, model.interval, model.numbers):
+            with pytest.raises(InputError, match=message):
+                score(many)
+    else:
+        np.testing.assert_array_equal(model.log_ratio(many), in_small_parts(model, many))
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (None, "N-gram 1201 is missing"),
+        (b"in in in in", "N-grams must be strings|items must be strings"),
+        (7, "N-grams must be strings"),
+        ("\ud800 in in in", "N-gram 1201 is not valid Unicode"),
+        (["in"] * 4, "N-grams must be strings"),
+    ],
+)
+def test_what_is_no_text_is_refused_among_many_as_among_few(newswire, newswire_model, bad, message):
+    texts = texts_of(newswire, 2 * MANY)
+    texts[1200] = bad
+    with pytest.raises(InputError, match=message):
+        newswire_model.log_ratio(texts)
+    with pytest.raises(InputError):
+        newswire_model.log_ratio(texts[1100:1300])
+
+
+@pytest.mark.parametrize("make", [lambda texts: [text.encode() for text in texts], lambda texts: np.array(texts, "S")])
+def test_bytes_are_no_text_whether_few_or_many(newswire, newswire_model, make):
+    texts = make(texts_of(newswire, 2 * MANY))
+    for some in (texts[:10], texts):
+        with pytest.raises(InputError, match="items must be strings"):
+            newswire_model.log_ratio(some)
+
+
+def test_parts_of_a_long_input_are_read_each_in_its_way(newswire, newswire_model):
+    """The first 65,536 are plain; then come accents, and a mistake that is counted from the first."""
+    texts = texts_of(newswire, 9_000) * 8
+    odd = [*texts, "in in in Zürich", "in\tin in in"]
+    assert len(odd) > CHUNK
+    expected = np.tile(in_small_parts(newswire_model, texts[:9_000]), 8)
+    found = newswire_model.log_ratio(odd)
+    np.testing.assert_array_equal(found[:-2], expected)
+    np.testing.assert_array_equal(found[-2:], newswire_model.log_ratio([["in"] * 3 + ["Zürich"], ["in"] * 4]))
+    with pytest.raises(InputError, match=f"N-gram {len(odd) + 1} has 3 words, expected 4"):
+        newswire_model.log_ratio([*odd, "in in in"])
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_padded_contexts_few_and_many(side):
+    documents = [{"text": f"{first} in Rome", "spans": [(2, 3, "T")]} for first in ("walked", "He", "12", "at")]
+    documents += [{"text": "in the Name of", "spans": []}] * 3
+    counts = rg.count(documents, n=3, pad=True, side=side, spans=["suffixes:3", "shapes:3"])
+    model = rg.fit(counts, "T", "backoff", size=EVERYTHING)
+    for short in ("in", "Bern in", "", "in Rome of"):
+        items = short.split()
+        pads = [""] * (3 - len(items))
+        padded = pads + items if side == "left" else items + pads
+        assert model.log_ratio([short])[0] == model.log_ratio([padded])[0]
+        many = model.log_ratio([short] * 2 + ["He in Rome"] * 2 * MANY)
+        assert set(many[:2]) == set(model.log_ratio([short]))
+        assert set(many[2:]) == set(model.log_ratio(["He in Rome"]))
+    with pytest.raises(InputError, match="N-gram 1 has 4 words, expected 3"):
+        model.log_ratio(["a b c d", "a b"] + ["a b c"] * 2 * MANY)
+
+
+def test_white_space_inside_items_is_part_of_them(monkeypatch):
+    """An item from a list may end in a space, and a letter may be one; both have the shape that was counted."""
+    monkeypatch.setitem(SHAPES, "space", lambda item: (("blank",) * 2 if item.isspace() else ("ink",) * 2))
+    letters = rg.Counts.from_contexts(
+        ["\t", "\n", "a", "b"] * 5, ["T", "T", None, None] * 5, kind="letters", spans=["shapes:1"], shape="space"
+    )
+    model = rg.fit(letters, "T", "backoff", size=EVERYTHING)
+    assert model.log_ratio([" "])[0] == model.log_ratio(["\x0b"])[0] > 0
+    names = rg.Counts.from_contexts(
+        [["Oslo "], ["Rome "], ["Oslo"], ["Rome"]] * 5, ["T", "T", None, None] * 5, spans=["shapes:1"]
+    )
+    model = rg.fit(names, "T", "backoff", size=EVERYTHING)
+    ending, bare = model.log_ratio([["Bern "], ["Bern"]])
+    assert ending > 0 > bare
+    assert model.explain(["Bern "]).terms[0].items == ("~Aa ",)
+
+
+# Small and extreme cases
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("kind", ["words", "letters"])
+def test_a_target_with_one_context_of_one_item(side, kind, tmp_path):
+    counts = rg.Counts.from_contexts(
+        ["a", "b", "b", "7"], ["T", None, None, None], side=side, kind=kind, spans=["suffixes:3", "shapes:3"]
+    )
+    for options in ({}, {"size": EVERYTHING}, {"shapes": False}, {"longest": 0}, {"denominator": "all"}):
+        model = rg.fit(counts, "T", "backoff", **options)
+        a, b, _, other = model.log_ratio(["a", "b", "7", "8"])
+        assert a > 0 > b
+        assert b <= other <= a
+        assert np.isfinite(model.interval(["a", "b", "7", "8", "é"])).all()
+        model.save(tmp_path / "a.rgm")
+        same_models(model, rg.Model.load(tmp_path / "a.rgm"), ["a", "b", "7", "8", "é"])
+
+
+def test_the_right_side_is_the_left_side_in_a_mirror(newswire):
+    contexts, labels = [list(map(str, row)) for row in newswire[0][:3000]], newswire[1][:3000]
+    spans = ["suffixes:4", "shapes:3"]
+    mirrored = [row[::-1] for row in contexts]
+    left = rg.fit(rg.Counts.from_contexts(contexts, labels, spans=spans), "T", "backoff")
+    right = rg.fit(rg.Counts.from_contexts(mirrored, labels, spans=spans, side="right"), "T", "backoff")
+    probes = [*contexts, ["Bern", "in", "Nameless", "99"], ["é", "in", "in", "(?!"]]
+    np.testing.assert_array_equal(left.log_ratio(probes), right.log_ratio([row[::-1] for row in probes]))
+    np.testing.assert_array_equal(left.interval(probes), right.interval([row[::-1] for row in probes]))
+    assert left.nbytes == right.nbytes
+
+
+def test_a_long_context_that_is_certain_stays_finite():
+    """The units of a hundred items, all of which only the target has, multiply to more than a double holds."""
+    for items in (["x"] * 100, [f"w{k}" for k in range(100)]):
+        counts = rg.Counts.from_ngrams(
+            [items, ["y"] * 100], [10**6, 0], [0, 10**6], target="T", spans=["suffixes:100", "shapes:100"]
+        )
+        for options in ({}, {"shapes": False}):
+            model = rg.fit(counts, "T", "backoff", tau=1, lam=1e-9, unit_lam=1e-8, size=EVERYTHING, **options)
+            ratios = model.log_ratio([items, ["y"] * 100])
+            assert np.isfinite(ratios).all()
+            assert ratios[0] > 0 > ratios[1]
+            assert np.isfinite(model.interval([items, ["y"] * 100])).all()
+
+
+def test_items_and_shapes_of_the_same_name_are_kept_apart():
+    """'~Aa' is also what the shape of 'Rome' is called."""
+    contexts = [["~Aa"]] * 6 + [["Rome"]] * 6 + [["Oslo"]] * 6
+    counts = rg.Counts.from_contexts(contexts, ["T"] * 6 + [None] * 12, spans=["shapes:1"])
+    model = rg.fit(counts, "T", "backoff", size=EVERYTHING)
+    tilde, rome, bern = model.log_ratio(["~Aa", "Rome", "Bern"])
+    assert tilde > 0 > bern > rome
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lam": 0}, "lam parameter of fit must be above 0 for the back-off estimator. Got 0"),
+        ({"lam": -1}, "lam parameter of fit must be a finite number >= 0"),
+        ({"unit_lam": 0}, "unit_lam parameter of fit must be above 0"),
+        ({"unit_lam": math.nan}, "unit_lam parameter of fit must be a finite number"),
+        ({"tau": 1.5}, "tau parameter of fit must be a number from 0 to 1. Got 1.5"),
+        ({"tau": -0.1}, "tau parameter of fit must be a number from 0 to 1"),
+        ({"tau": math.nan}, "tau parameter of fit"),
+        ({"tau": "half"}, "tau parameter of fit"),
+        ({"size": 0}, "size parameter of fit must be a whole number >= 1"),
+        ({"max_bytes": 0}, "max_bytes parameter of fit must be a whole number >= 1"),
+        ({"max_bytes": 1e6}, "max_bytes parameter of fit must be a whole number"),
+        ({"criterion": "mi"}, "criterion parameter of fit must be one of 'gain', 'random'"),
+        ({"longest": -1}, "longest parameter of fit must be a whole number >= 0"),
+        ({"longest": 4}, "suffixes of up to 4 items are asked for, and this table counts up to 3"),
+        ({"shapes": True}, "this table counts no shapes"),
+    ],
+)
+def test_wrong_calls_are_named(options, message):
+    counts = rg.Counts.from_contexts(["a b c d", "b c d a"], ["T", None], spans=["suffixes:3"])
+    with pytest.raises(ParameterError, match=message):
+        rg.fit(counts, "T", "backoff", **options)
+
+
+def test_gain_is_for_the_back_off_alone():
+    counts = rg.Counts.from_contexts(["a b", "b c"], ["T", None])
+    with pytest.raises(ParameterError, match="criterion parameter of fit must be one of 'random'"):
+        rg.fit(counts, "T", "selective", criterion="gain")
+
+
+def test_what_the_table_counts_is_what_is_used():
+    contexts = (["a b c d", "b c d a"], ["T", None])
+    for spans, longest, shapes in [
+        (["units"], 1, 0),
+        (["suffixes:3"], 3, 0),
+        (["whole"], 1, 0),
+        (["suffixes:3", "whole"], 4, 0),
+        (["shapes:2"], 1, 2),
+        (["suffixes:9", "shapes:9"], 4, 4),
+    ]:
+        chosen = rg.fit(rg.Counts.from_contexts(*contexts, spans=spans), "T", "backoff").settings
+        assert (chosen.longest, chosen.longest_shapes) == (longest, shapes)
+
+
+# The table of pairs
+
+
+@settings(max_examples=200)
+@given(
+    st.integers(1, 2**20),
+    st.dictionaries(st.tuples(st.integers(0, 2**40), st.integers(0, 2**20)), st.none(), max_size=60),
+    st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 2**20)), max_size=20),
+    st.sampled_from([1, 2**10, 2**40]),
+)
+def test_pairs_are_found_as_in_a_dictionary(width, drawn, others, parents):
+    pairs = list({(parent % parents, item % width): None for parent, item in drawn})
+    columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    table, order = PairTable.build(*columns, width)
+    assert len(table) == len(pairs)
+    assert sorted(order.tolist()) == list(range(len(pairs)))
+    np.testing.assert_array_equal(np.column_stack(table.split()), columns.T[order])
+    queries = pairs + [(parent, item % width) for parent, item in others]
+    queries += [(parent + step, item) for parent, item in pairs[:5] for step in (-1, 1) if parent + step >= 0]
+    place_of = {pair: place for place, pair in enumerate([pairs[row] for row in order.tolist()])}
+    for kind in (np.int64, np.int32, np.uint32):
+        found = table.find(*(np.array(column) for column in _columns(queries, kind)))
+        assert found.tolist() == [place_of.get(pair, ABSENT) for pair in queries]
+
+
+def _columns(queries, kind):
+    rows = np.array(queries, dtype=np.int64).reshape(-1, 2)
+    return rows[:, 0].copy(), rows[:, 1].astype(kind)
+
+
+def test_pairs_beyond_four_bytes_are_not_taken_for_others():
+    """A table of small pairs keeps four bytes of each; a pair that agrees with one in these alone is another pair."""
+    width = 1000
+    parents, items = np.arange(50, dtype=np.int64), np.arange(50, dtype=np.int64)
+    table, _ = PairTable.build(parents, items, width)
+    assert table.keys.dtype == np.uint32
+    codes = (parents * width + items)[:, None] + 2**32 * np.arange(1, 200)
+    assert (table.find(*np.divmod(codes.ravel(), width)) == ABSENT).all()
+
+
+def test_many_pairs_in_one_bucket_are_all_found():
+    rng = np.random.default_rng(0)
+    codes = np.unique(rng.integers(0, 2**50, 30_000))
+    parents, items = np.divmod(codes, 1000)
+    table, order = PairTable.build(parents, items, 1000)
+    assert np.diff(table.begins).max() > 3  # buckets of several
+    np.testing.assert_array_equal(order[table.find(parents, items)], np.arange(len(codes)))
+    assert (table.find(parents + 2**41, items) == ABSENT).all()
+
+
+def test_settings_of_other_estimators_are_not_touched(newswire_counts):
+    plain = rg.fit(newswire_counts, "T", "product").settings
+    assert (plain.tau, plain.unit_lam, plain.longest, plain.longest_shapes) == (None,) * 4
+    assert replace(plain, lam=0.5).lam == 0.5
