@@ -152,12 +152,12 @@ class Row:
         rows = np.flatnonzero(nearest < len(self.names))
         number = nearest.take(rows).astype(np.int64)
         for length, (suffixes, column) in enumerate(zip(self.suffixes, columns[1:], strict=False), 2):
-            item = column.take(rows)
+            item = column.take(rows, mode="clip")
             if name_of is not None:
-                item = name_of[1].take(item)
+                item = name_of[1].take(item, mode="clip")
             found = suffixes.pairs.find(number, item)
             held = np.flatnonzero((found >= 0) & (item < len(self.names)))
-            rows, number = rows.take(held), found.take(held)
+            rows, number = rows.take(held, mode="clip"), found.take(held, mode="clip")
             if not len(rows):
                 return
             yield length, rows, number
@@ -168,7 +168,7 @@ class Row:
         """Return what the longest suffix held adds to each context."""
         total = np.zeros(len(columns[0]), dtype=np.float32)
         for length, rows, number in self.walk(columns, name_of):
-            total[rows] = self.suffixes[length - 2].total.take(number)
+            total[rows] = self.suffixes[length - 2].total.take(number, mode="clip")
         return total
 
     @property
@@ -311,7 +311,7 @@ class Backoff:
     def _correction(self, prior: Floats, f_nu: npt.ArrayLike, f_de: npt.ArrayLike, lam: float) -> Floats:
         """Return log(r / r0) of frequencies, given log r0."""
         r0 = np.exp(prior)
-        ratio = ratios.towards(r0, f_nu, self.layout.n_nu, f_de, self.layout.n_de, lam) / r0
+        ratio = ratios.ridge(r0, np.asarray(f_nu) / self.layout.n_nu, np.asarray(f_de) / self.layout.n_de, lam) / r0
         return ratios.log_on_grid(ratio, grid=ratios.COARSE_GRID)
 
     def _first_estimates(self, first: int) -> Floats:
@@ -361,8 +361,9 @@ class Backoff:
 
     def _towards(self, r0: npt.ArrayLike, cell: npt.NDArray[Any], lam: float, positions: int = 1) -> Floats:
         """Return the ridge estimate (E5) of the frequencies of cells, which were counted at so many positions."""
-        f_nu, f_de = self.cells.frequencies(cell)
-        return ratios.towards(r0, f_nu, self.layout.n_nu * positions, f_de, self.layout.n_de * positions, lam)
+        p_nu = self.cells.f_nu / (self.layout.n_nu * positions)  # of every cell, which are few
+        p_de = self.cells.f_de / (self.layout.n_de * positions)
+        return ratios.ridge(r0, p_nu[cell], p_de[cell], lam)
 
     @property
     def size(self) -> int:
@@ -375,7 +376,7 @@ class Backoff:
 
     def _columns(self, keys: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
         """Return the columns of rows of numbers by distance from the boundary."""
-        columns = list(np.ascontiguousarray(keys.T))
+        columns = list(np.ascontiguousarray(keys.T, dtype=np.intp))  # what NumPy looks up with
         return columns[::-1] if self.layout.side == "left" else columns
 
     def _shape_columns(self, columns: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
@@ -399,9 +400,9 @@ class Backoff:
                 for distance, column in enumerate(columns):
                     block += self._units(0, distance, column)
             else:
-                block = np.take(unit_values[0], columns[0])
-                for distance, column in enumerate(columns[1:], 1):
-                    block += np.take(unit_values[distance], column)
+                block = np.zeros(len(columns[0]))
+                for values, column in zip(unit_values, columns, strict=True):
+                    block += values.take(column, mode="clip")  # nothing is out of range, and this skips the check
             block += self.words.totals(columns[: self.layout.longest])
             if self.layout.longest_shapes > 1:
                 block += self.shapes.totals(columns[: self.layout.longest_shapes], (self.near, self.far))

@@ -65,7 +65,7 @@ class PairTable:
         codes = (parents * self.width + items).view(np.uint64)
         bucket = _bucket(codes, (len(self.begins) - 1).bit_length() - 1)
         codes = codes.astype(self.keys.dtype, copy=False)
-        place = self.begins.take(bucket)
+        place = self.begins.take(bucket, mode="clip")
         open_ = np.flatnonzero(self.keys.take(place, mode="clip") != codes)
         bucket += 1
         end, codes = self.begins.take(bucket.take(open_)), codes.take(open_)

@@ -81,8 +81,13 @@ def towards(
     if not lam > 0:
         raise must_be("lam", "towards", "a number above 0", lam)
     f_nu, n_nu, f_de, n_de = frequencies(f_nu, n_nu, f_de, n_de)
-    estimate = (f_nu / n_nu + lam * np.asarray(r0)) / (f_de / n_de + lam)
-    return np.asarray(np.where((f_nu == 0) & (f_de == 0), r0, estimate))
+    return ridge(r0, f_nu / n_nu, f_de / n_de, lam)
+
+
+def ridge(r0: npt.ArrayLike, p_nu: Floats, p_de: Floats, lam: float) -> Floats:
+    """(E5) of relative frequencies that are known to be such."""
+    estimate = (p_nu + lam * np.asarray(r0)) / (p_de + lam)
+    return np.where((p_nu == 0) & (p_de == 0), r0, estimate)
 
 
 def neutral_lam(n_nu: float, n_de: float) -> float:

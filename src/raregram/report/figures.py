@@ -51,7 +51,7 @@ def _figure_1(results: dict[str, Any]) -> Figure:
         for family, style in (("all used lam*", "-"), ("all used lam=0", ":")):
             axes.axhline(chosen(results, target, family)["test_f1"], color="#222222", ls=style, lw=1, label=family)
         axes.set_xscale("log")
-        axes.set_xlabel("selected items at each position (backoff: spans of each length)")
+        axes.set_xlabel("items a position (backoff: spans of each length)")
         axes.set_ylim(bottom=0)
 
     k = results["config"]["k"]

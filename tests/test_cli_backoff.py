@@ -1,0 +1,358 @@
+"""The back-off estimator on the command line: fit, count, rank, score, explain and info."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import raregram as rg
+from raregram.cli import main, options
+from raregram.explanation import Explanation, Term
+from raregram.fitting import CONTEXTS_WORTH, UNIT_RIDGE
+from raregram.model import CRITERIA_OF_SPANS
+
+RAREGRAM = Path(sys.executable).with_name("raregram")
+SPANS = ["units", "suffixes:5", "shapes:8"]
+BACKOFF = ["--target", "LOC", "--estimator", "backoff"]
+UNIT_KINDS = ("item", "anywhere", "shape", "none")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, corpus):
+    """A folder with contexts, a count file of them and a model."""
+    folder = tmp_path_factory.mktemp("backoff")
+    contexts, labels = corpus
+    lines = [f"{label or 'O'}\t{context}\n" for context, label in zip(contexts, labels, strict=True)]
+    (folder / "train.tsv").write_text("".join(lines))
+    (folder / "new.txt").write_text("".join(f"{context}\n" for context in contexts[:100]))
+    counts = rg.Counts.from_contexts(contexts, labels, spans=SPANS)
+    counts.save(folder / "train.counts")
+    rg.Counts.from_contexts(contexts, labels).save(folder / "units.counts")
+    rg.fit(counts, "LOC", "backoff").save(folder / "loc.rgm")
+    rg.fit(counts, "LOC", "product").save(folder / "product.rgm")
+    whole = rg.Counts.from_contexts(contexts, labels, spans=["whole"])
+    rg.fit(whole, "LOC", "mle").save(folder / "mle.rgm")
+    return folder
+
+
+@pytest.fixture
+def run(folder, monkeypatch, capfd):
+    """Run `raregram ...` in the folder, in this process; check the exit code and return what it printed."""
+
+    def run(*arguments, code=0, stdin=""):
+        (folder / "stdin").write_text(stdin)
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(sys, "argv", ["raregram", *map(str, arguments)])
+        with (folder / "stdin").open() as standard_input:
+            monkeypatch.setattr(sys, "stdin", standard_input)
+            with pytest.raises(SystemExit) as end:
+                main()
+        out, error = capfd.readouterr()
+        assert end.value.code == code, error
+        return error if code else out
+
+    return run
+
+
+def test_the_command_offers_the_criteria_of_the_library():
+    assert get_args(options.SpanCriterion) == CRITERIA_OF_SPANS
+
+
+@pytest.mark.parametrize("source", ["train.tsv", "train.counts"])
+def test_fit_counts_suffixes_and_shapes_and_has_the_defaults_of_the_library(run, folder, source):
+    run("fit", source, *BACKOFF, "--out", "mine.rgm")
+    assert (folder / "mine.rgm").read_bytes() == (folder / "loc.rgm").read_bytes()
+    facts = json.loads(run("info", "mine.rgm", "--json"))
+    assert (facts["criterion"], facts["size"], facts["tau"], facts["max_bytes"]) == ("gain", None, 0.5, None)
+    assert facts["lam"] == CONTEXTS_WORTH / facts["n_de"]
+    assert facts["unit_lam"] == UNIT_RIDGE * facts["lam"]
+    assert (facts["longest"], facts["longest_shapes"], facts["shape"]) == (4, 4, "words")
+
+
+def test_other_estimators_keep_their_defaults_and_ignore_what_is_for_back_off(run, folder):
+    told = ["--tau", 0.1, "--unit-lam", 3, "--longest", 2, "--no-shapes", "--max-bytes", "1MB"]
+    run("fit", "train.tsv", "--target", "LOC", *told, "--out", "selective.rgm")
+    facts = json.loads(run("info", "selective.rgm", "--json"))
+    assert (facts["criterion"], facts["size"], facts["lam"]) == ("cet", 10_000, 1e-5)
+    assert "tau" not in facts
+    run("fit", "train.tsv", "--target", "LOC", "--estimator", "product", *told, "--out", "told.rgm")
+    assert (folder / "told.rgm").read_bytes() == (folder / "product.rgm").read_bytes()
+
+
+def test_options_reach_the_fit(run, folder, corpus):
+    told = ["--tau", 0.25, "--lam", 0.01, "--unit-lam", 0.02, "--longest", 3, "--no-shapes"]
+    run("fit", "train.tsv", *BACKOFF, *told, "--criterion", "cet", "--size", 7, "--out", "told.rgm")
+    counts = rg.Counts.from_contexts(*corpus, spans=["units", "suffixes:3"])
+    model = rg.fit(counts, "LOC", "backoff", tau=0.25, lam=0.01, unit_lam=0.02, longest=3, criterion="cet", size=7)
+    np.testing.assert_array_equal(rg.Model.load(folder / "told.rgm").log_ratio(corpus[0]), model.log_ratio(corpus[0]))
+    facts = json.loads(run("info", "told.rgm", "--json"))
+    assert (facts["longest_shapes"], facts["size"]) == (0, 7)
+    run("fit", "train.counts", *BACKOFF, "--max-bytes", "2kB", "--out", "small.rgm")
+    facts = json.loads(run("info", "small.rgm", "--json"))
+    assert facts["max_bytes"] == 2000
+    assert 1000 < facts["bytes_in_memory"] <= 2000
+
+
+def test_fit_from_a_table_with_two_frequencies(run, folder, corpus):
+    contexts, labels = corpus
+    rows = "".join(f"{c},{int(x == 'LOC')},{int(x != 'LOC')}\n" for c, x in zip(contexts, labels, strict=True))
+    (folder / "two.csv").write_text("ngram,f_nu,f_de\n" + rows)
+    run("fit", "two.csv", "--estimator", "backoff", "--out", "two.rgm")
+    two, one = (rg.Model.load(folder / name) for name in ("two.rgm", "loc.rgm"))
+    np.testing.assert_array_equal(two.log_ratio(contexts), one.log_ratio(contexts))
+
+
+def test_count_knows_shapes_of_contexts_and_of_documents(run, folder):
+    lines = (folder / "train.tsv").read_text().splitlines(keepends=True)
+    (folder / "a.tsv").write_text("".join(lines[:300]))
+    (folder / "b.tsv").write_text("".join(lines[300:]))
+    for name in ("a", "b"):
+        run("count", f"{name}.tsv", "--spans", ",".join(SPANS), "--out", f"{name}.counts")
+    run("merge", "a.counts", "b.counts", "--out", "both.counts")
+    assert (folder / "both.counts").read_bytes() == (folder / "train.counts").read_bytes()
+    run("count", "a.counts", "b.tsv", "--spans", "suffixes:5,shapes:8", "--out", "mixed.counts")
+    assert (folder / "mixed.counts").read_bytes() == (folder / "train.counts").read_bytes()
+    shown = run("info", "both.counts")
+    assert "shapes to 4" in shown
+    facts = json.loads(run("info", "both.counts", "--json"))
+    assert facts["distinct_items"] == 20  # the shapes are not among them
+    assert facts["distinct_shapes"] > 0
+
+    documents = [{"text": "She lives in Rome now", "spans": [[3, 4, "LOC"]]}]
+    (folder / "d.jsonl").write_text("".join(json.dumps(document) + "\n" for document in documents))
+    run("count", "d.jsonl", "-n", 2, "--spans", "shapes:2", "--out", "d.counts")
+    assert rg.Counts.load(folder / "d.counts").shape == "words"
+    assert "shapes:LENGTH" in run("count", "--help")
+
+
+WRONG_CALLS = [
+    (["fit", "train.tsv", *BACKOFF[:2], "--criterion", "gain"], "must be one of 'random', 'tf', 'cet'"),
+    (["fit", "train.tsv", *BACKOFF, "--criterion", "best"], "'gain', 'random'"),
+    (["fit", "train.tsv", *BACKOFF, "--tau", "1.5"], "tau parameter of fit must be a number from 0 to 1. Got 1.5"),
+    (["fit", "train.tsv", *BACKOFF, "--lam", "0"], "lam parameter of fit must be above 0 for the back-off"),
+    (["fit", "nowhere", *BACKOFF, "--unit-lam", "-1"], "unit_lam parameter of fit must be a finite number >= 0"),
+    (["fit", "nowhere", *BACKOFF, "--longest", "-1"], "longest parameter of fit must be a whole number >= 0"),
+    (["fit", "nowhere", *BACKOFF, "--size", "0"], "size parameter of fit must be a whole number >= 1"),
+    (["fit", "nowhere", *BACKOFF, "--max-bytes", "lots"], "The max_bytes parameter of fit must be a size such as"),
+    (["fit", "train.tsv", *BACKOFF, "--max-bytes", "10"], "no back-off model fits into 10 bytes; allow more"),
+    (["fit", "units.counts", *BACKOFF, "--longest", "3"], "count again with the spans 'suffixes:3'"),
+    (["fit", "units.counts", *BACKOFF, "--shapes"], "this table counts no shapes: count again"),
+    (["count", "train.tsv", "--spans", "shapes"], "'units', 'suffixes:LENGTH', 'shapes:LENGTH' and 'whole'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG_CALLS)
+def test_wrong_calls_exit_2_and_write_nothing(run, folder, arguments, message):
+    assert message in " ".join(run(*arguments, "--out", "never", code=2).split())
+    assert not (folder / "never").exists()
+
+
+def test_wrong_calls_of_rank_score_and_count(run):
+    assert "between 0 and 1. Got 2.0" in run("rank", "loc.rgm", "new.txt", "--by", "lower", "--level", 2, code=2)
+    assert "between 0 and 1. Got 0.0" in run("score", "loc.rgm", "new.txt", "--interval", "--level", 0, code=2)
+    assert "'mle' has no interval" in run("rank", "mle.rgm", "new.txt", "--by", "lower", code=2)
+    assert "'log-ratio', 'lower'" in run("rank", "loc.rgm", "new.txt", "--by", "upper", code=2)
+    assert "memory_limit parameter of count" in run(
+        "count", "new.txt", "--format", "text", "--memory-limit", "x", "-o", "never", code=2
+    )
+
+
+def test_a_mistake_gives_a_sentence_and_no_traceback(folder):
+    for arguments, code in ((["rank", "mle.rgm", "new.txt", "--by", "lower"], 2), (["explain", "loc.rgm", "x"], 1)):
+        done = subprocess.run(
+            [RAREGRAM, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=60
+        )
+        assert done.returncode == code
+        assert done.stderr.startswith("raregram: error: ")
+        assert done.stderr.count("\n") == 1
+
+
+def test_bad_input_exits_1(run, folder):
+    assert "there is no N-gram in" in run("rank", "loc.rgm", "--by", "lower", stdin="", code=1)
+    error = run("rank", "loc.rgm", "--by", "lower", stdin="the a in at\nshort\n", code=1)
+    assert error == "raregram: error: standard input, line 2 has 1 words, expected 4: 'short'\n"
+    assert "has 2 words, expected 4" in run("explain", "loc.rgm", "too short", code=1)
+    (folder / "cut.rgm").write_bytes((folder / "loc.rgm").read_bytes()[:-40])
+    assert "truncated or damaged" in run("explain", "cut.rgm", "the a in at", code=1)
+    (folder / "alone.tsv").write_text("LOC\ta b\n")
+    assert "every context belongs to 'LOC'" in run("fit", "alone.tsv", *BACKOFF, "--out", "never", code=1)
+
+
+def test_an_ngram_seen_once_does_not_lead_by_the_lower_end(run, folder):
+    lines = ["LOC\tlives in"] * 60 + ["O\tlives in"] * 40 + ["LOC\tquux at"] + ["O\tsaid that"] * 900
+    (folder / "chance.tsv").write_text("\n".join(lines) + "\n")
+    run("fit", "chance.tsv", *BACKOFF, "--no-shapes", "--lam", 1e-3, "--out", "chance.rgm")
+    plain = [line.split("\t") for line in run("rank", "chance.rgm", "chance.tsv").splitlines()]
+    assert [row[-1] for row in plain] == ["quux at", "lives in", "said that"]
+    shown = [line.split("\t") for line in run("rank", "chance.rgm", "chance.tsv", "--by", "lower").splitlines()]
+    assert [row[-1] for row in shown] == ["lives in", "quux at", "said that"]
+    assert [len(row) for row in shown] == [5, 5, 5]
+    assert [row[0] for row in shown] == ["1", "2", "3"]
+
+    model = rg.Model.load(folder / "chance.rgm")
+    ngrams = [row[-1] for row in shown]
+    told = json.loads(run("rank", "chance.rgm", "chance.tsv", "--by", "lower", "--level", 0.5, "--json"))
+    assert [list(row) for row in told] == [["rank", "lower", "log_ratio", "upper", "ngram"]] * 3
+    assert [row["log_ratio"] for row in told] == model.log_ratio([row["ngram"] for row in told]).tolist()
+    ends = model.interval([row["ngram"] for row in told], 0.5).tolist()
+    assert [[row["lower"], row["upper"]] for row in told] == ends
+    wide = model.interval(ngrams)
+    assert [row[1:4] for row in shown] == [
+        [f"{low:.4f}", f"{ratio:.4f}", f"{high:.4f}"]
+        for (low, high), ratio in zip(wide.tolist(), model.log_ratio(ngrams).tolist(), strict=True)
+    ]
+
+
+def test_ranking_by_the_lower_end_keeps_the_best_of_all(run, folder, corpus):
+    model = rg.Model.load(folder / "product.rgm")
+    distinct = sorted(set(corpus[0]))
+    lower = model.interval(distinct)[:, 0]
+    best = [distinct[i] for i in np.lexsort((np.arange(len(distinct)), -lower))[:7]]
+    told = json.loads(run("rank", "product.rgm", "train.tsv", "--by", "lower", "-k", 7, "--json"))
+    assert [row["ngram"] for row in told] == best
+
+
+def test_score_adds_the_ends_of_the_interval_in_every_format(run, folder, corpus):
+    model = rg.Model.load(folder / "loc.rgm")
+    log_ratio, ends = model.log_ratio(corpus[0][:100]), model.interval(corpus[0][:100], 0.8)
+    told = ["--interval", "--level", 0.8]
+    expected = [
+        {"ngram": ngram, "lower": low, "upper": high, "log_ratio": ratio}
+        for ngram, (low, high), ratio in zip(corpus[0], ends.tolist(), log_ratio.tolist(), strict=False)
+    ]
+    for name in ("scored.parquet", "scored.csv", "scored.jsonl", "scored.txt"):
+        run("score", "loc.rgm", "new.txt", *told, "--out", name)
+    assert pq.read_table(folder / "scored.parquet").to_pylist() == expected
+    assert pyarrow.csv.read_csv(folder / "scored.csv").to_pylist() == expected
+    assert [json.loads(line) for line in (folder / "scored.jsonl").read_text().splitlines()] == expected
+    assert [json.loads(line) for line in run("score", "loc.rgm", "new.txt", *told, "--json").splitlines()] == expected
+    text = run("score", "loc.rgm", "new.txt", *told)
+    assert (folder / "scored.txt").read_text() == text
+    assert [line.split("\t")[3] for line in text.splitlines()] == corpus[0][:100]
+    numbers = [[float(number) for number in line.split("\t")[:3]] for line in text.splitlines()]
+    assert numbers == np.column_stack([log_ratio, ends]).tolist()
+
+    labelled = run("score", "loc.rgm", "train.tsv", *told).splitlines()[0].split("\t")
+    assert labelled[3:] == (folder / "train.tsv").read_text().splitlines()[0].split("\t")
+    again = run("score", "loc.rgm", "scored.parquet", *told, "--json").splitlines()  # a table keeps its columns
+    assert [json.loads(line) for line in again] == expected
+
+
+PROBES = ["the bank was in", "never seen Before x", "near near near near", "the Xyz said UNKNOWN", "of to mr by"]
+
+
+@pytest.mark.parametrize("told", [[], ["--no-shapes"], ["--longest", 1], ["--max-bytes", "2kB"], ["--tau", 0.1]])
+def test_explained_terms_add_up(run, told):
+    run("fit", "train.counts", *BACKOFF, *told, "--out", "told.rgm")
+    scored = [float(line.split("\t")[0]) for line in run("score", "told.rgm", stdin="\n".join(PROBES)).splitlines()]
+    explained = json.loads(run("explain", "told.rgm", *PROBES, "--json"))
+    for entry, log_ratio in zip(explained, scored, strict=True):
+        terms = entry["terms"]
+        assert sum(term["value"] for term in terms) == entry["log_ratio"] == log_ratio
+        assert sum(term["value"] for term in reversed(terms)) == log_ratio
+        assert entry["interval"][0] < log_ratio < entry["interval"][1]
+        units, suffixes = terms[:4], terms[4:]
+        assert all(term["kind"] in UNIT_KINDS and term["prior"] is None for term in units)
+        assert all(term["kind"] in ("shapes", "items") and term["prior"] is not None for term in suffixes)
+        assert all((term["f_nu"] is None) == (term["kind"] == "none") for term in terms)
+    assert len(run("explain", "told.rgm", *PROBES).split("\n\n")) == len(PROBES)
+
+
+def test_what_stands_for_an_item_is_the_finest_that_is_held(run, folder):
+    """Hold some spans only, and see which of them an item is explained by."""
+    lines = ["LOC\tMr Ash in"] * 9 + ["O\tMr Ash said"] * 9 + ["O\tin Bob Lee"] * 30 + ["LOC\tBob to Oak"] * 3
+    (folder / "finest.tsv").write_text("\n".join(lines) + "\n")
+    run("fit", "finest.tsv", "--estimator", "backoff", "--lam", 0.001, "--out", "finest.rgm")
+    (entry,) = json.loads(run("explain", "finest.rgm", "in Oak zzzz", "--json"))
+    kinds = [(term["kind"], term["items"]) for term in entry["terms"][:3]]
+    assert kinds == [("item", ["in"]), ("anywhere", ["Oak"]), ("none", ["zzzz"])]
+    (entry,) = json.loads(run("explain", "finest.rgm", "Zoe in in", "--json"))
+    assert [(term["kind"], term["items"]) for term in entry["terms"][:1]] == [("shape", ["~Aa"])]
+    shown = run("explain", "finest.rgm", "Zoe Oak zzzz")
+    assert "Zoe (as ~Aa)" in shown
+    assert "Oak (anywhere)" in shown
+    assert "zzzz (no evidence)" in shown
+    assert shown.endswith("longest suffix with evidence: none\n")
+
+
+def test_the_picture_of_a_back_off(run):
+    first, head, *lines = run("explain", "loc.rgm", "the bank was in").splitlines()
+    assert first.startswith("LOC: log ratio +")
+    assert ", 95 % from +" in first
+    assert head.split() == ["f_nu", "f_de", "term", "ratio"]
+    sections = [line for line in lines if "│" not in line]
+    assert sections == [
+        "each item by itself; where it is rare, it is pulled towards its shape",
+        "corrected by the shapes next to the boundary: ratio before -> after",
+        "corrected by the items next to the boundary: ratio before -> after",
+        sections[-1],
+    ]
+    assert sections[-1].startswith("longest suffix with evidence: ")
+    assert sections[-1].endswith(" in")
+    drawn = [line for line in lines if "│" in line]
+    assert len({line.index("│") for line in drawn}) == 1
+    assert all("->" in line for line in drawn[4:])
+    assert not any("->" in line for line in drawn[:4])
+
+
+def test_lines_of_an_explanation_come_with_their_terms():
+    term = Term(0, 1, ("in",), 3, 1, True, 0.5)
+    plain = Explanation(("in",), "LOC", "m", 0.5, (term,)).lines()
+    assert [value for _, value in plain] == [None, 0.5]
+    suffix = Term(0, 1, ("in",), 3, 1, True, -0.25, "items", 0.5)
+    lines = Explanation(("in",), "LOC", "m", 0.25, (term, suffix)).lines()
+    assert [value for _, value in lines] == [None, None, 0.5, None, -0.25, None]
+    assert lines[1][0] == "each item by itself"
+    assert "1.65 -> 1.28" in lines[4][0]
+
+
+def test_letters_on_the_right_side(run, folder):
+    (folder / "letters.tsv").write_text("X\ta b\nO\tccc\nX\ta\\b\nO\tc-9\nX\tA b\n" * 5)
+    run("fit", "letters.tsv", "--estimator", "backoff", "--kind", "letters", "--side", "right", "-o", "letters.rgm")
+    assert "1-3  a ␣ b" in run("explain", "letters.rgm", "a b")
+    ranked = json.loads(run("rank", "letters.rgm", "letters.tsv", "--by", "lower", "--json"))
+    assert [row["ngram"] for row in ranked][:2] == ["a b", "a\\\\b"]
+
+
+def test_info_says_which_span_is_which(run):
+    facts = json.loads(run("info", "loc.rgm", "--json"))
+    assert len(facts["items_held_by_position"]) == len(facts["shapes_held_by_position"]) == 4
+    assert list(facts["suffixes_held_by_length"]) == list(facts["shape_suffixes_held_by_length"]) == ["2", "3", "4"]
+    assert facts["items_held_anywhere"] > 0
+    assert "lam0" not in facts
+    assert "unseen" not in facts
+    shown = run("info", "loc.rgm")
+    assert "suffixes_held_by_length        2: " in shown
+    best = facts["strongest_for"][0]
+    assert best["f_nu"] > 10  # not something seen once
+    weights = [entry["log_ratio"] * entry["f_nu"] for entry in facts["strongest_for"]]
+    assert weights == sorted(weights, reverse=True)
+    run("fit", "train.counts", *BACKOFF, "--no-shapes", "--out", "bare.rgm")
+    facts = json.loads(run("info", "bare.rgm", "--json"))
+    assert "items_held_anywhere" not in facts
+    assert "shapes_held_by_position" not in facts
+
+
+@pytest.mark.slow
+def test_ranking_by_the_lower_end_needs_no_more_memory_for_more_input(folder):
+    def peak_kilobytes(lines):
+        command = [RAREGRAM, "rank", folder / "loc.rgm", "--by", "lower", "--quiet"]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+            for _ in range(lines // 10_000):
+                process.stdin.write(b"the a in at\n" * 10_000)
+            process.stdin.close()
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        return usage.ru_maxrss
+
+    assert peak_kilobytes(800_000) < peak_kilobytes(100_000) + 20_000
