@@ -177,19 +177,20 @@ def probes_of(sample, draw):
     return seen + others
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(samples(), fits(), st.data())
 def test_the_recursion_agrees_with_a_literal_implementation(sample, how, data):
     model, literal = fit(sample, how), Literal(sample, how[0], **how[1])
-    for items in probes_of(sample, data.draw):
-        assert model.log_ratio([items])[0] == pytest.approx(literal.log_ratio(items), abs=1e-4), items
+    probes = probes_of(sample, data.draw)
+    expected = [literal.log_ratio(items) for items in probes]
+    np.testing.assert_allclose(model.log_ratio(probes), expected, rtol=0, atol=1e-4, err_msg=str(probes))
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(samples(), fits(), st.data())
 def test_explanations_name_the_steps_of_the_definition(sample, how, data):
     model, literal = fit(sample, how), Literal(sample, how[0], **how[1])
-    for items in probes_of(sample, data.draw):
+    for items in probes_of(sample, data.draw)[-5:]:
         units, of_shapes, of_items = literal.steps(items)
         terms = model.explain(items).terms
         assert [term.value for term in terms[: len(items)]] == pytest.approx(units, abs=1e-9)
@@ -207,8 +208,9 @@ def test_letters_have_shapes_of_their_own(sample, how, data):
     how = ({**how[0], "kind": "letters"}, how[1])
     sample = (["".join(letters) for letters in sample[0]], sample[1])
     model, literal = fit(sample, how), Literal(sample, how[0], **how[1], shape=letter_shape)
-    for letters in [*sample[0], *data.draw(st.lists(st.text("abc1 Z.é2Y-", min_size=3, max_size=3), max_size=4))]:
-        assert model.log_ratio([letters])[0] == pytest.approx(literal.log_ratio(letters), abs=1e-4), letters
+    probes = [*sample[0], *data.draw(st.lists(st.text("abc1 Z.é2Y-", min_size=3, max_size=3), max_size=4))]
+    expected = [literal.log_ratio(letters) for letters in probes]
+    np.testing.assert_allclose(model.log_ratio(probes), expected, rtol=0, atol=1e-4, err_msg=str(probes))
 
 
 def test_a_small_model_by_hand():
@@ -281,38 +283,41 @@ def test_with_shapes_only_relative_frequencies_count(sample, how, times):
     np.testing.assert_allclose(models[0].log_ratio(contexts), models[1].log_ratio(contexts), atol=1e-4)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(samples(n=4), fits(), st.data())
 def test_a_suffix_that_was_never_seen_changes_nothing_at_all(sample, how, data):
     how = ({**how[0], "spans": [*how[0]["spans"], "suffixes:4"]}, how[1])
-    models = [fit(sample, how, longest=longest) for longest in range(1, 5)]
     literal = Literal(sample, how[0], **how[1])
+    probes = probes_of(sample, data.draw)
+    ratios = [fit(sample, how, longest=longest).log_ratio(probes) for longest in range(1, 5)]
     compared = 0
-    for items in probes_of(sample, data.draw):
+    for row, items in enumerate(probes):
         outwards, _ = literal.outwards(items)
         for length in range(1, 4):
             f_nu, f_de = literal.seen("suffix of items", tuple(outwards[: length + 1]))
             if not f_nu and f_de <= 1:
                 compared += 1
-                assert models[length - 1].log_ratio([items])[0] == models[length].log_ratio([items])[0]
+                assert ratios[length - 1][row] == ratios[length][row]
     assume(compared)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(samples(n=3), fits(n=3), st.data())
 def test_shapes_that_were_never_seen_change_nothing_at_all(sample, how, data):
     """Longer suffixes of shapes say nothing about contexts whose shorter ones end the walk."""
     fitting = {**how[1], "shapes": True, "longest": 1}
-    models = [
-        fit(sample, ({**how[0], "spans": ["suffixes:1", f"shapes:{length}"]}, fitting)) for length in (1, 2, 3)
+    probes = probes_of(sample, data.draw)
+    ratios = [
+        fit(sample, ({**how[0], "spans": ["suffixes:1", f"shapes:{length}"]}, fitting)).log_ratio(probes)
+        for length in (1, 2, 3)
     ]
     literal = Literal(sample, {**how[0], "spans": ["shapes:3"]}, **fitting)
-    for items in probes_of(sample, data.draw):
+    for row, items in enumerate(probes):
         _, shapes = literal.outwards(items)
         for length in (1, 2):
             f_nu, f_de = literal.seen("suffix of shapes", tuple(shapes[: length + 1]))
             if not f_nu and f_de <= 1:
-                assert models[length - 1].log_ratio([items])[0] == models[length].log_ratio([items])[0]
+                assert ratios[length - 1][row] == ratios[length][row]
 
 
 @settings(max_examples=60)
@@ -347,25 +352,48 @@ def tables_with_more(sample, options, extra):
     yield count((contexts + [context] * copies, labels + ["T"] * copies), **options)
 
 
-@settings(max_examples=200)
-@given(samples(), fits(), st.integers(1, 5), st.data())
-def test_more_copies_at_the_target_never_lower_the_ratio(sample, how, copies, data):
-    """Without shapes, and where no suffix was left out for having been seen once and not at the target."""
-    context = data.draw(st.sampled_from(probes_of(sample, data.draw)))
-    fitting = {**how[1], "shapes": False, "denominator": "complement"}
-    literal = Literal(sample, how[0], **fitting)
-    outwards, _ = literal.outwards(context)
-    frequencies = [literal.seen("suffix of items", tuple(outwards[:length])) for length in range(2, len(context) + 1)]
-    assume((0, 1) not in frequencies)
-    fitting["longest"] = min(fitting["longest"], len(context))
+def change_by_copies(sample, how, context, copies):
     before, after = (
-        rg.fit(counts, "T", "backoff", size=EVERYTHING, **fitting).log_ratio([context])[0]
+        rg.fit(counts, "T", "backoff", size=EVERYTHING, **how[1]).log_ratio([context])[0]
         for counts in tables_with_more(sample, how[0], (context, copies))
     )
-    assert after >= before - ROUNDING
+    return after - before
 
 
-@settings(max_examples=150)
+def once_elsewhere(literal, context):
+    """Whether a suffix is left out for having been seen once, and not at the target: then it counts as never seen."""
+    items, shapes = literal.outwards(context)
+    kinds = [("items", items), *([("shapes", shapes)] if literal.longest_shapes else [])]
+    lengths = range(2, len(context) + 1)
+    return any(literal.seen(f"suffix of {kind}", tuple(names[:j])) == (0, 1) for kind, names in kinds for j in lengths)
+
+
+@settings(max_examples=100)
+@given(samples(), fits(), st.integers(1, 5), st.data())
+def test_more_copies_at_the_target_never_lower_the_ratio(sample, how, copies, data):
+    """Without shapes an item that was never seen has the ratio 1, and may have less when it was seen once."""
+    context = data.draw(st.sampled_from(sample[0]))
+    fitting = {**how[1], "shapes": False, "denominator": "complement", "longest": min(how[1]["longest"], len(context))}
+    assume(not once_elsewhere(Literal(sample, how[0], **fitting), context))
+    assert change_by_copies(sample, (how[0], fitting), context, copies) >= -ROUNDING
+
+
+@settings(max_examples=100, derandomize=True)
+@given(samples(), st.sampled_from(SIDES), st.sampled_from([0.5, 0.8, 1]), st.integers(1, 5), st.data())
+def test_more_copies_never_lower_the_ratio_with_shapes_either(sample, side, tau, copies, data):
+    """With the usual ridges, and whether or not the items were seen; a tiny tau could be an exception."""
+    context = data.draw(st.sampled_from(probes_of(sample, data.draw)))
+    n_de = sample[1].count(None)
+    fitting = {
+        "lam": 12 / n_de, "unit_lam": 120 / n_de, "tau": tau, "longest": len(context), "shapes": True,
+        "denominator": "complement",
+    }  # fmt: skip
+    how = ({"spans": ["suffixes:4", "shapes:4"], "side": side}, fitting)
+    assume(not once_elsewhere(Literal(sample, *how[:1], **fitting), context))
+    assert change_by_copies(sample, how, context, copies) >= -ROUNDING
+
+
+@settings(max_examples=80)
 @given(samples(), fits(), st.integers(1, 50), st.data())
 def test_a_higher_frequency_of_one_span_never_lowers_the_ratio(sample, how, more, data):
     counts = count(sample, **how[0])
@@ -392,7 +420,7 @@ def test_a_higher_frequency_of_one_span_never_lowers_the_ratio(sample, how, more
 # Tables
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(corpora(n=3, min_size=2), corpora(n=3), fits(n=3), st.sampled_from([None, 1, 3, EVERYTHING]))
 def test_fitting_a_merged_table_is_fitting_the_whole(a, b, how, size):
     counting, fitting = how
@@ -424,7 +452,7 @@ def test_tables_with_different_shapes_do_not_mix(monkeypatch):
         tables[0] + rg.Counts.from_contexts(*contexts, spans=["shapes:1"])
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(samples(n=3), fits(n=3), st.randoms(), st.sampled_from(CRITERIA_OF_SPANS), st.integers(1, 4))
 def test_the_order_of_the_input_does_not_matter(sample, how, shuffler, criterion, size):
     rows = list(zip(*sample, strict=True))
@@ -454,7 +482,7 @@ def same_models(model, other, probes):
 ROOM = st.sampled_from([{"size": EVERYTHING}, {"size": None}, {"size": 1}, {"size": 2}, {"size": 5}])
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(samples(n=3), fits(n=3), ROOM, st.sampled_from(CRITERIA_OF_SPANS), st.data())
 def test_files_come_back_as_they_were(tmp_path_factory, sample, how, room, criterion, data):
     model = fit(sample, how, criterion=criterion, **room)
@@ -506,10 +534,10 @@ def newswire_model(newswire_counts):
     return rg.fit(newswire_counts, "T", "backoff", size=EVERYTHING)
 
 
-@pytest.mark.parametrize("max_bytes", [8_000, 20_000, 50_000, 100_000])
+@pytest.mark.parametrize("max_bytes", [8_000, 20_000, 50_000])
 def test_a_model_keeps_to_its_room(newswire, newswire_counts, tmp_path, max_bytes):
     model = rg.fit(newswire_counts, "T", "backoff", max_bytes=max_bytes)
-    assert 0.9 * max_bytes < model.nbytes <= max_bytes
+    assert 0.9 * max_bytes < model.nbytes <= max_bytes  # everything would take 60,000
     model.save(tmp_path / "a.rgm")
     assert os.path.getsize(tmp_path / "a.rgm") < max_bytes  # noqa: PTH202
     loaded = rg.Model.load(tmp_path / "a.rgm")
@@ -527,14 +555,13 @@ def test_more_room_never_holds_fewer_spans(newswire_counts):
 
 
 def test_a_little_more_room_never_holds_fewer_spans(newswire_counts):
-    held = [
-        sum(rg.fit(newswire_counts, "T", "backoff", max_bytes=room).sizes) for room in range(10_000, 10_600, 60)
-    ]
+    rooms = [*range(30_000, 31_000, 100), *range(57_600, 58_600, 97)]
+    held = [sum(rg.fit(newswire_counts, "T", "backoff", max_bytes=room).sizes) for room in rooms]
     assert held == sorted(held)
 
 
 def test_too_little_room_is_refused(newswire_counts):
-    for room in (1, 19, 20, 40):
+    for room in (1, 10, 19):
         with pytest.raises(ParameterError, match=f"no back-off model fits into {room} bytes"):
             rg.fit(newswire_counts, "T", "backoff", max_bytes=room)
 
@@ -548,15 +575,28 @@ def test_sizes_are_kept(newswire_counts, newswire_model):
     assert max(newswire_model.sizes) > 100
 
 
+@pytest.mark.parametrize("size", [1, 10, 100])
+def test_a_model_of_few_spans_comes_back_as_it_was(newswire, newswire_counts, tmp_path, size):
+    """Also where the best long suffixes are not held, since the shorter ones that lead to them are not."""
+    model = rg.fit(newswire_counts, "T", "backoff", size=size)
+    model.save(tmp_path / "a.rgm")
+    same_models(model, rg.Model.load(tmp_path / "a.rgm"), newswire[0][:300])
+
+
 def test_what_says_most_is_held_first(newswire, newswire_model, newswire_counts):
-    """A tenth of the room keeps nearly all of what the large model says."""
+    """A tenth of the room keeps most of what the large model says, and far more than spans taken by chance do."""
     whole = newswire_model.log_ratio(newswire[0])
-    small = rg.fit(newswire_counts, "T", "backoff", max_bytes=newswire_model.nbytes // 10).log_ratio(newswire[0])
-    by_chance = rg.fit(
-        newswire_counts, "T", "backoff", max_bytes=newswire_model.nbytes // 10, criterion="random"
-    ).log_ratio(newswire[0])
-    assert np.corrcoef(small, whole)[0, 1] > 0.97
-    assert np.corrcoef(by_chance, whole)[0, 1] < np.corrcoef(small, whole)[0, 1]
+    agreement = {
+        criterion: np.corrcoef(
+            rg.fit(
+                newswire_counts, "T", "backoff", max_bytes=newswire_model.nbytes // 10, criterion=criterion
+            ).log_ratio(newswire[0]),
+            whole,
+        )[0, 1]
+        for criterion in ("gain", "cet", "random")
+    }
+    assert agreement["gain"] > 0.9
+    assert agreement["gain"] > agreement["cet"] > agreement["random"] + 0.2
 
 
 def test_a_damaged_model_is_named(newswire_model, tmp_path):
@@ -571,11 +611,11 @@ def test_a_damaged_model_is_named(newswire_model, tmp_path):
 # Explanations, and every form of input
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(samples(), fits(), ROOM, st.randoms(), st.data())
 def test_explanations_add_up_exactly_in_any_order(sample, how, room, shuffler, data):
     model = fit(sample, how, **room)
-    for items in probes_of(sample, data.draw):
+    for items in probes_of(sample, data.draw)[-5:]:
         explanation = model.explain(items)
         values = [term.value for term in explanation.terms]
         shuffler.shuffle(values)
@@ -584,7 +624,7 @@ def test_explanations_add_up_exactly_in_any_order(sample, how, room, shuffler, d
         assert str(explanation)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(samples(), fits(), ROOM, st.data())
 def test_every_form_of_input_gives_the_same_scores(sample, how, room, data):
     model = fit(sample, how, **room)
@@ -602,17 +642,16 @@ def test_every_form_of_input_gives_the_same_scores(sample, how, room, data):
     np.testing.assert_array_equal(model.numbers(texts), numbers)
     items, keys = pa.array([item for row in rows for item in row]), np.arange(numbers.size).reshape(numbers.shape)
     np.testing.assert_array_equal(model.number_rows(items, keys), numbers)
-    assert [model.explain(row).log_ratio for row in rows] == expected.tolist()
+    assert [model.explain(row).log_ratio for row in rows[-3:]] == expected[-3:].tolist()
     assert model.log_ratio([]).shape == (0,)
     assert model.interval([]).shape == (0, 2)
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64])
 def test_item_numbers_of_every_type_are_numbers(newswire, newswire_model, kind):
-    numbers = newswire_model.numbers(newswire[0])
-    fits_in = (numbers <= np.iinfo(kind).max).all(axis=1)
-    numbers = numbers[fits_in]
-    assert len(numbers) > 100
+    most = min(np.iinfo(kind).max, newswire_model.table.size - 1)
+    numbers = np.concatenate([newswire_model.numbers(newswire[0][:500]), np.random.default_rng(0).integers(0, 128, (500, 4))])
+    numbers = np.minimum(numbers, most).astype(np.int32)
     np.testing.assert_array_equal(newswire_model.log_ratio(numbers.astype(kind)), newswire_model.log_ratio(numbers))
     np.testing.assert_array_equal(newswire_model.interval(numbers.astype(kind)), newswire_model.interval(numbers))
 
@@ -620,7 +659,7 @@ def test_item_numbers_of_every_type_are_numbers(newswire, newswire_model, kind):
 def test_numbers_for_shapes_and_for_the_rest(newswire_model):
     known, of_shape, rest = newswire_model.numbers(["in in in in", "in in in Nameless", "in in in (?!"])[:, 3]
     assert 0 <= known < len(newswire_model.items) <= of_shape < newswire_model.table.size - 1
-    assert rest == ABSENT
+    assert rest == newswire_model.table.size - 1
     last = newswire_model.table.size - 1
     numbers = newswire_model.numbers(["in in in in"] * 2)
     numbers[:, 3] = [ABSENT, last]
@@ -793,8 +832,11 @@ def test_a_target_with_one_context_of_one_item(side, kind, tmp_path):
     for options in ({}, {"size": EVERYTHING}, {"shapes": False}, {"longest": 0}, {"denominator": "all"}):
         model = rg.fit(counts, "T", "backoff", **options)
         a, b, _, other = model.log_ratio(["a", "b", "7", "8"])
-        assert a > 0 > b
-        assert b <= other <= a
+        assert a > b
+        assert b < 0
+        if "shapes" not in options:
+            assert a > 0
+            assert b <= other <= a
         assert np.isfinite(model.interval(["a", "b", "7", "8", "é"])).all()
         model.save(tmp_path / "a.rgm")
         same_models(model, rg.Model.load(tmp_path / "a.rgm"), ["a", "b", "7", "8", "é"])

@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from raregram import ratios
 from raregram.contexts import ABSENT, Numbers, build_vocabulary, number_items
@@ -36,6 +35,7 @@ from raregram.tables import BLOCK, CellNumbers, Cells, make_cells
 
 Parts = Mapping[Span, SpanRows]
 
+LARGEST_LOG = 500.0  # of a ratio: far from what doubles hold, and further from any that is meant
 REMEMBERED = 1 << 20  # items that a model does not hold, but whose shapes it was asked for
 
 
@@ -230,7 +230,8 @@ class Backoff:
         n = layout.n
         of_words = [part for span, part in parts.items() if span[0] < n or span[0] >= 2 * n]
         of_shapes = [part for span, part in parts.items() if n <= span[0] < 2 * n]
-        cells, numbers = make_cells(np.concatenate([part.values for part in (*of_words, *of_shapes)]))
+        none = np.empty((0, 3), dtype=np.int64)
+        cells, numbers = make_cells(np.concatenate([none, *(part.values for part in (*of_words, *of_shapes))]))
         bounds = np.cumsum([0, *(len(part) for part in (*of_words, *of_shapes))])
         codes = {
             part.span: numbers[first:last]
@@ -246,13 +247,22 @@ class Backoff:
         bare = cls(
             layout,
             cells,
-            Row(words, _lay_out_units(layout, rows, codes, len(words), 0), ()),
-            Row(shapes, _lay_out_units(layout, rows, codes, len(shapes), n), ()),
+            Row(words, _lay_out_units(layout, rows, codes, numbers[:0], len(words), 0), ()),
+            Row(shapes, _lay_out_units(layout, rows, codes, numbers[:0], len(shapes), n), ()),
             anywhere,
             near,
             far,
         )
         return bare._with_suffixes(rows, codes)
+
+    def reachable(self, parts: Parts, steps: Mapping[Span, Step]) -> dict[Span, SpanRows]:
+        """Return the rows that take part: a suffix without the one that is an item shorter does not."""
+        suffixes = {*self.layout.suffixes(), *self.layout.suffixes(self.layout.n)}
+        kept = {}
+        for span, part in parts.items():
+            rows = np.flatnonzero(steps[span].parent >= 0) if span in steps else np.empty(0, dtype=np.int64)
+            kept[span] = SpanRows(span, part.keys[rows], part.values[rows]) if span in suffixes else part
+        return kept
 
     def _with_suffixes(self, rows: Parts, codes: Mapping[Span, CellNumbers]) -> tuple[Backoff, dict[Span, Step]]:
         """Add the suffixes, shorter ones first, shapes before items."""
@@ -293,6 +303,8 @@ class Backoff:
                 if length == distance:
                     parent[some] = number
             there = np.flatnonzero(parent >= 0)
+            if not len(there):
+                break
             columns = [column[there] for column in columns]
             prior = estimate[parent[there]] + self._units(first, distance, columns[-1])
             if shapes is not None:
@@ -310,7 +322,7 @@ class Backoff:
 
     def _correction(self, prior: Floats, f_nu: npt.ArrayLike, f_de: npt.ArrayLike, lam: float) -> Floats:
         """Return log(r / r0) of frequencies, given log r0."""
-        r0 = np.exp(prior)
+        r0 = ratio_of(prior)
         ratio = ratios.ridge(r0, np.asarray(f_nu) / self.layout.n_nu, np.asarray(f_de) / self.layout.n_de, lam) / r0
         return ratios.log_on_grid(ratio, grid=ratios.COARSE_GRID)
 
@@ -403,7 +415,8 @@ class Backoff:
                 block = np.zeros(len(columns[0]))
                 for values, column in zip(unit_values, columns, strict=True):
                     block += values.take(column, mode="clip")  # nothing is out of range, and this skips the check
-            block += self.words.totals(columns[: self.layout.longest])
+            if self.layout.longest > 1:
+                block += self.words.totals(columns[: self.layout.longest])
             if self.layout.longest_shapes > 1:
                 block += self.shapes.totals(columns[: self.layout.longest_shapes], (self.near, self.far))
             total[begin : begin + BLOCK] = block
@@ -502,16 +515,16 @@ class Backoff:
         near[unknown], far[unknown] = self._number_shapes(items.take(pa.array(unknown)))
         return near, far
 
-    def number_others(self, numbers: Numbers, unknown: Ints, others: pa.DictionaryArray) -> Numbers:
+    def number_others(self, numbers: Numbers, unknown: Ints, others: pa.Array, which: npt.NDArray[Any]) -> Numbers:
         """Give the unknown among the items of contexts, one context after the other, a number by their shape.
 
         Args:
             numbers: the numbers of all items.
             unknown: where they are negative.
-            others: what stands there; there may be a space behind each.
+            others: what stands there, each once.
+            which: and where each of them stands.
         """
-        near, far = self._number_shapes(pc.utf8_rtrim(others.dictionary, " "))
-        which = np.asarray(others.indices)
+        near, far = self._number_shapes(others)
         nearest = unknown % self.layout.n == self.layout.outwards[0]
         numbers = numbers.copy()
         numbers[unknown] = np.where(nearest, near[which], far[which])
@@ -550,25 +563,29 @@ class Backoff:
         return self._number_of_shape.get(near, rest) << 32 | self._number_of_shape.get(far, rest)
 
 
+def ratio_of(log_ratio: Floats) -> Floats:
+    """Return exp(log_ratio), finite and above 0."""
+    return np.exp(np.clip(log_ratio, -LARGEST_LOG, LARGEST_LOG))
+
+
 def gains(step: Step, f_nu: Ints, f_de: Ints, layout: Layout) -> Floats:
     """Return what rows are worth: how much likelier they make the contexts that hold them, in nats.
 
     The frequency in the numerator is taken as Poisson with the mean r * n_nu * f_de / n_de; the gain is the log
     likelihood of r over that of r0.
     """
-    expected = layout.n_nu * (f_de / layout.n_de) * np.exp(step.prior)
+    expected = layout.n_nu * (f_de / layout.n_de) * ratio_of(step.prior)
     return np.asarray(f_nu * step.correction - expected * np.expm1(step.correction))
 
 
 def _lay_out_units(
-    layout: Layout, rows: Parts, codes: Mapping[Span, CellNumbers], names: int, first: int
+    layout: Layout, rows: Parts, codes: Mapping[Span, CellNumbers], none: CellNumbers, names: int, first: int
 ) -> tuple[Units, ...]:
     """Return all units by distance."""
-    none = np.empty(0, dtype=np.int32), np.empty(0, dtype=next(iter(codes.values())).dtype)
     found = []
     for distance in range(layout.n):
         span = layout.unit(distance, first)
-        items, cells = (rows[span].keys[:, 0], codes[span]) if span in rows else none
+        items, cells = (rows[span].keys[:, 0], codes[span]) if span in rows else (np.empty(0, dtype=np.int32), none)
         found.append(Units.build(items, cells, names))
     return tuple(found)
 

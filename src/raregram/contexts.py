@@ -108,6 +108,11 @@ def spaced(items: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(items, "", " ")
 
 
+def unspaced(items: pa.Array) -> pa.Array:
+    """Undo `spaced`."""
+    return pc.utf8_slice_codeunits(items, 0, -1)
+
+
 def split_spaced(texts: NGramsLike, n: int) -> pa.Array | None:
     """Cut N-grams of n words, with single spaces between them, into words that keep the space behind them.
 
@@ -134,7 +139,7 @@ def split_spaced(texts: NGramsLike, n: int) -> pa.Array | None:
 
 def _all_strings(texts: NGramsLike) -> pa.Array | None:
     try:
-        return pa.array(texts, pa.string())
+        return pa.array(texts)
     except (pa.ArrowException, TypeError, UnicodeEncodeError):
         return None
 

@@ -263,8 +263,15 @@ class Counts:
         per_target = ", ".join(f"{name} {total:,}" for name, total in zip(self.targets, self.totals[1:], strict=True))
         return (
             f"Counts(n={self.n}, side={self.side!r}, kind={self.kind!r}: {self.totals[0]:,} contexts "
-            f"({per_target}), {len(self.items):,} items, {self.num_rows:,} rows of {span_names(self.spans, self.n)})"
+            f"({per_target}), {self.num_items:,} items, {self.num_rows:,} rows of {span_names(self.spans, self.n)})"
         )
+
+    @property
+    def num_items(self) -> int:
+        """Number of distinct items, shapes not among them."""
+        if self.shape is None:
+            return len(self.items)
+        return len(np.unique(np.concatenate([self.rows[span].keys[:, 0] for span in self.units])))
 
     @classmethod
     def _count(

@@ -59,7 +59,7 @@ class Explanation:
     @property
     def ratio(self) -> float:
         """The likelihood ratio itself."""
-        return math.exp(self.log_ratio) if not self.log_ratio > 709 else math.inf
+        return _exp(self.log_ratio)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists and numbers, for JSON."""
@@ -141,19 +141,20 @@ def _section(term: Term, kinds: set[str]) -> str:
 def _changes(terms: tuple[Term, ...]) -> tuple[list[str], str]:
     """Say what each suffix made of the ratio before it, as a column with a head; without suffixes it has no width."""
     pairs = [
-        ("", "", "") if term.prior is None else (f"{math.exp(term.prior):.3g}", " -> ", f"{_after(term):.3g}")
+        ("", "", "")
+        if term.prior is None
+        else (f"{_exp(term.prior):.3g}", " -> ", f"{_exp(term.prior + term.value):.3g}")
         for term in terms
     ]
     before, arrow, after = (max(len(pair[part]) for pair in pairs) for part in range(3))
-    shown = [f"{pair[0]:>{before}}{pair[1]:<{arrow}}{pair[2]:<{after}}" for pair in pairs]
-    return [
-        f"  {change}" if arrow else "" for change in shown
-    ], f"  {'ratio':^{before + arrow + after}}" if arrow else ""
+    if not arrow:
+        return [""] * len(terms), ""
+    shown = [f"  {pair[0]:>{before}}{pair[1]:<{arrow}}{pair[2]:<{after}}" for pair in pairs]
+    return shown, f"  {'ratio':^{before + arrow + after}}"
 
 
-def _after(term: Term) -> float:
-    assert term.prior is not None
-    return math.exp(term.prior + term.value)
+def _exp(log_ratio: float) -> float:
+    return math.exp(log_ratio) if not log_ratio > 709 else math.inf
 
 
 def _value(term: Term) -> str:

@@ -55,11 +55,12 @@ def fit(
         seed: for the criterion "random".
         keep_seen: keep the frequencies of items that were seen but not selected, so that `explain` can show
             them. They take room; with unseen="formula" they are always kept.
-        tau: for "backoff", from here on: how much the units count; 1 takes them as independent, 0 leaves them out.
+        tau: for "backoff", from here on: how much the units count; 1 takes them as independent, 0 leaves out all but
+            the nearest.
         unit_lam: the ridge of units and of all shapes; None: ten times `lam`.
         longest: the longest suffix; None: the longest that was counted.
         shapes: whether to back off to shapes; None: if they were counted.
-        max_bytes: how much room the model may take, in memory and on disk.
+        max_bytes: how much room the model may take in memory; its file takes less, but for very small ones.
 
     >>> counts = Counts.from_contexts(["lives in", "said that", "was in"], ["LOC", None, "LOC"])
     >>> fit(counts, "LOC", lam=0, size=2).log_ratio(["is in", "said that"]).round(2)
@@ -82,6 +83,7 @@ def fit(
     if estimator == "backoff":
         _check_evidence(target, n_nu, n_de)
         lam = CONTEXTS_WORTH / n_de if lam is None else lam
+        longest_shapes = _longest_shapes(counts, shapes)
         settings = Settings(
             **common,
             lam=lam,
@@ -92,8 +94,8 @@ def fit(
             unit_lam=UNIT_RIDGE * lam if unit_lam is None else unit_lam,
             tau=tau,
             longest=_longest(counts, longest),
-            longest_shapes=_longest_shapes(counts, shapes),
-            shape=counts.shape,
+            longest_shapes=longest_shapes,
+            shape=counts.shape if longest_shapes else None,
             max_bytes=max_bytes,
         )
         return fit_backoff(counts, settings)
@@ -124,7 +126,7 @@ def _longest(counts: Counts, longest: int | None) -> int:
     counted = suffix_lengths(counts.spans, counts.n, counts.side)
     if longest is None:
         return counted
-    check_count("longest", "fit", longest, at_least=0)
+    check_count("longest", "fit", longest, at_least=0, at_most=counts.n)
     if longest > counted:
         raise ParameterError(
             f"suffixes of up to {longest} items are asked for, and this table counts up to {counted}: count again "

@@ -14,7 +14,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from raregram.backoff import Backoff, Followed, Trace
+from raregram.backoff import Backoff, Followed, Trace, ratio_of
 from raregram.ratios import Floats
 
 
@@ -47,7 +47,7 @@ def backoff_variance(table: Backoff, trace: Trace) -> Floats:
         total = _step(table, trace.words, length, prior, layout.lam) if length < layout.longest else prior
     whole_is_held = trace.words.cells[-1] > 0 if layout.longest == layout.n else np.zeros(len(total), dtype=bool)
     log_ratio = trace.units.sum(axis=0) + trace.shapes.correction.sum(axis=0) + trace.words.correction.sum(axis=0)
-    unknown = 1 / (layout.lam * layout.n_nu * np.exp(log_ratio))  # the N-gram itself was not seen: its prior
+    unknown = 1 / (layout.lam * layout.n_nu * ratio_of(log_ratio))  # the N-gram itself was not seen: its prior
     return np.asarray(total + np.where(whole_is_held, 0.0, unknown))
 
 
@@ -59,7 +59,7 @@ def _units(table: Backoff, trace: Trace) -> tuple[Floats, Floats]:
     if not layout.longest_shapes:
         return power * unit_variance(f_nu, f_de, layout.n_de, layout.unit_lam), np.zeros_like(trace.shape_units)
     shapes = _posterior(*table.cells.frequencies(trace.shape_cells), np.ones_like(trace.shape_units), table, 0.0)
-    ratio = np.exp(trace.units / np.sqrt(power))
+    ratio = ratio_of(np.divide(trace.units, np.sqrt(power), out=np.zeros_like(trace.units), where=power > 0))
     units = _posterior(f_nu, f_de, ratio, table, shapes)
     return power * units, power * shapes
 
@@ -75,7 +75,7 @@ def _step(table: Backoff, followed: Followed, length: int, prior: Floats, lam: f
     cell = followed.cells[length]
     f_nu, f_de = table.cells.frequencies(cell)
     layout = table.layout
-    after = _seen(f_nu, f_de, lam * layout.n_nu * np.exp(followed.prior[length]), lam * layout.n_de, prior)
+    after = _seen(f_nu, f_de, lam * layout.n_nu * ratio_of(followed.prior[length]), lam * layout.n_de, prior)
     return np.where(cell > 0, after, prior)
 
 

@@ -29,6 +29,7 @@ from raregram.contexts import (
     parse_ngrams,
     spaced,
     split_spaced,
+    unspaced,
 )
 from raregram.counts import DENOMINATORS, SIDES, suffix
 from raregram.errors import InputError, ParameterError, check_choice, check_count, check_lam, must_be
@@ -165,7 +166,11 @@ class Model:
     def build(cls, settings: Settings, items: pa.Array, parts: Sequence[SpanRows]) -> Model:
         """Make a model from the spans that it is to hold, with the values f_nu, f_de and selected."""
         if settings.estimator == "backoff":
-            backoff, _ = Backoff.build(settings.layout, items, {part.span: part for part in parts})
+            by_span = {part.span: part for part in parts}
+            backoff, steps = Backoff.build(settings.layout, items, by_span)
+            kept = backoff.reachable(by_span, steps)
+            if any(len(kept[span]) < len(part) for span, part in by_span.items()):
+                backoff, _ = Backoff.build(settings.layout, items, kept)
             return cls(settings, backoff.words.names, backoff.cells, backoff)
         cells, numbers = make_cells(np.concatenate([part.values for part in parts]))
         table: Table
@@ -181,6 +186,9 @@ class Model:
         table = storage.read(path, "model")
         with storage.damage_named(path):
             settings = Settings(**table.header)
+        if settings.longest_shapes and settings.shape is not None:
+            shape_function(settings.shape)  # raises where there is none
+        with storage.damage_named(path):
             by_span = {part.span: part for part in table.parts}
             if settings.estimator == "backoff":  # it may hold nothing of some spans
                 return cls.build(settings, table.items, list(by_span.values()))
@@ -334,12 +342,13 @@ class Model:
         words = split_spaced(ngrams, n) if vocabulary is not None else None
         if words is None:
             words = self.parse(ngrams, lambda row: f"N-gram {first + row + 1}").items
-            vocabulary = self.items
-        numbers = number_items(words, vocabulary)
+            vocabulary = None
+        numbers = number_items(words, self.items if vocabulary is None else vocabulary)
         if isinstance(self.table, Backoff):
             unknown = np.flatnonzero(numbers < 0)
-            others = words.take(pa.array(unknown)).dictionary_encode()
-            numbers = self.table.number_others(numbers, unknown, others)
+            found = words.take(pa.array(unknown)).dictionary_encode()
+            others = found.dictionary if vocabulary is None else unspaced(found.dictionary)
+            numbers = self.table.number_others(numbers, unknown, others, np.asarray(found.indices))
         return numbers.reshape(-1, n)
 
     def number_rows(self, items: pa.Array, keys: Numbers) -> Numbers:

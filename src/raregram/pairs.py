@@ -58,12 +58,20 @@ class PairTable:
         parents, items = np.divmod(self.keys, self.keys.dtype.type(self.width))
         return parents.astype(np.intp), items.astype(np.intp)
 
+    def _find_small(self, parents: Ints, items: npt.NDArray[Any], small: npt.NDArray[np.bool_]) -> Ints:
+        """Look up those pairs that could be there."""
+        found = np.full(len(parents), ABSENT, dtype=np.int64)
+        found[small] = self.find(parents[small], items[small])
+        return found
+
     def find(self, parents: Ints, items: npt.NDArray[Any]) -> Ints:
         """Return the place of each pair, `ABSENT` where it is not there; `parents` are 64-bit numbers."""
         if not len(self):
             return np.full(len(parents), ABSENT, dtype=np.int64)
         codes = (parents * self.width + items).view(np.uint64)
         bucket = _bucket(codes, (len(self.begins) - 1).bit_length() - 1)
+        if self.keys.dtype == np.uint32 and codes.max(initial=0) >= 1 << 32:  # none of these is there
+            return self._find_small(parents, items, codes < 1 << 32)
         codes = codes.astype(self.keys.dtype, copy=False)
         place = self.begins.take(bucket, mode="clip")
         open_ = np.flatnonzero(self.keys.take(place, mode="clip") != codes)

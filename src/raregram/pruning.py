@@ -19,7 +19,6 @@ from raregram.ratios import Floats
 from raregram.storage import Span, SpanRows
 
 LEAST_GAIN = 0.02  # nats: what says less is left out, unless a size is asked for
-ROUNDS = 12  # of the search for as many spans as fit
 
 Parts = dict[Span, SpanRows]
 
@@ -106,19 +105,20 @@ def _as_many_as_fit(counts: Counts, settings: Settings, parts: Parts, scores: Ma
     rank[np.lexsort((-frequency, -joined))] = np.arange(len(joined))
     bounds = np.cumsum([len(part) for part in parts.values()])[:-1]
     ranks = dict(zip(parts, np.split(rank, bounds), strict=True))
-    fitting, too_many = 0, len(joined) + 1
+    # Sizes in steps of a hundredth, so that more room never gives a smaller model.
+    sizes = np.unique(np.minimum(np.ceil(1.01 ** np.arange(np.log(len(joined) + 1) / np.log(1.01) + 2)), len(joined)))
+    fitting, too_many = -1, len(sizes)
     best: Model | None = None
-    size = min(settings.max_bytes // 20, len(joined))  # a guess: a row takes some twenty bytes
-    for _ in range(ROUNDS):
-        some = {span: _some(part, np.flatnonzero(ranks[span] < size)) for span, part in parts.items()}
-        model = Model.build(settings, counts.items, list(some.values())) if size else None
-        if model is not None and model.nbytes <= settings.max_bytes:
-            best, fitting = model, size
+    guess = int(np.searchsorted(sizes, settings.max_bytes // 20))  # a row takes some twenty bytes
+    while too_many - fitting > 1:
+        place = min(max(guess, fitting + 1), too_many - 1) if guess >= 0 else (fitting + too_many) // 2
+        some = {span: _some(part, np.flatnonzero(ranks[span] < sizes[place])) for span, part in parts.items()}
+        model = Model.build(settings, counts.items, list(some.values()))
+        if model.nbytes <= settings.max_bytes:
+            best, fitting = model, place
         else:
-            too_many = size
-        if too_many - fitting <= 1 + fitting // 100:
-            break
-        size = (fitting + too_many) // 2 if too_many <= len(joined) else min(2 * size, len(joined))
+            too_many = place
+        guess = -1
     if best is None:
         raise ParameterError(f"no back-off model fits into {settings.max_bytes} bytes; allow more")
     return best

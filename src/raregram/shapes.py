@@ -22,7 +22,7 @@ from raregram.errors import InputError, ParameterError
 
 Shape: TypeAlias = Callable[[str], tuple[str, str]]
 
-EDGES = re.compile(r"(\W*)(.*?)(\W*)", re.DOTALL)
+WORD = re.compile(r"\w")
 DIGIT = re.compile(r"\d")
 SHORT = 4  # letters of a lower-case word that is its own shape: short words are frequent, and carry the grammar
 SHORT_CASELESS = 2  # the same in scripts without capitals
@@ -35,12 +35,14 @@ def word_shape(word: str) -> tuple[str, str]:
     Short lower-case words stand for themselves. Next to the boundary a longer one keeps its last two letters, which
     tell much about its part of speech.
     """
-    match = EDGES.fullmatch(word)
-    assert match is not None
-    before, core, after = match.groups()
-    edges = after[:1] + ("(" if before else "")
-    if not core:
+    begin = WORD.search(word)
+    if begin is None:
         return word[:2], word[:2]
+    start, end = begin.start(), len(word)
+    while not WORD.match(word[end - 1]):
+        end -= 1
+    core = word[start:end]
+    edges = word[end : end + 1] + ("(" if start else "")
     if DIGIT.search(core):
         near = far = "~9"
     elif len(core) <= (SHORT if core.islower() else SHORT_CASELESS) and core == core.lower():
