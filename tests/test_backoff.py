@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 
 import raregram as rg
 from conftest import corpora
+from raregram import backoff
 from raregram.contexts import ABSENT, CHUNK
 from raregram.counts import DENOMINATORS, SIDES
 from raregram.errors import FileError, InputError, ParameterError
 from raregram.model import CRITERIA_OF_SPANS, MANY
 from raregram.pairs import PairTable
+from raregram.pruning import LEAST_GAIN
 from raregram.shapes import SHAPES, letter_shape, word_shape
 from raregram.storage import SpanRows
 
@@ -71,11 +73,11 @@ def count(sample, *, spans, side="left", **options):
     return rg.Counts.from_contexts(*sample, targets=["T"], spans=spans, side=side, **options)
 
 
-def fit(sample, how, size=EVERYTHING, **more):
+def fit(sample, how, size=EVERYTHING, min_count=1, **more):
     counting, fitting = how
     n = len(sample[0][0])
     options = {**fitting, "longest": min(fitting["longest"], n), **more}
-    return rg.fit(count(sample, **counting), "T", "backoff", size=size, **options)
+    return rg.fit(count(sample, **counting).drop_rare(min_count), "T", "backoff", size=size, **options)
 
 
 def towards(r0, f_nu, n_nu, f_de, n_de, lam):
@@ -85,8 +87,11 @@ def towards(r0, f_nu, n_nu, f_de, n_de, lam):
 class Literal:
     """The definition of the estimator, with dictionaries, one context at a time."""
 
-    def __init__(self, sample, counting, *, lam, unit_lam, tau, longest, shapes, denominator, shape=word_shape):
+    def __init__(
+        self, sample, counting, *, lam, unit_lam, tau, longest, shapes, denominator, shape=word_shape, min_count=1
+    ):
         contexts, labels = sample
+        self.min_count, self.total = min_count, Counter()
         self.side, self.n = counting.get("side", "left"), len(contexts[0])
         self.lam, self.unit_lam, self.tau, self.shape = lam, unit_lam, tau, shape
         lengths = {name.partition(":")[0]: int(name.partition(":")[2] or 1) for name in counting["spans"]}
@@ -96,6 +101,7 @@ class Literal:
         self.n_nu = self.n_de = 0
         for items, label in zip(contexts, labels, strict=True):
             keys = list(self.keys(items))
+            self.total.update(keys)
             if label == "T":
                 self.n_nu += 1
                 self.nu.update(keys)
@@ -140,8 +146,9 @@ class Literal:
         """The suffixes: a list of (f_nu, f_de, prior, correction), as far as they are held."""
         steps, estimate = [], 0.0
         for length in range(1, longest + 1):
-            f_nu, f_de = self.seen(f"suffix of {kind}", tuple(names[:length]))
-            if length > 1 and not (f_nu > 0 or f_de > 1):
+            key = f"suffix of {kind}", tuple(names[:length])
+            f_nu, f_de = self.seen(*key)
+            if length > 1 and not ((f_nu > 0 or f_de > 1) and self.total[key] >= self.min_count):
                 break
             prior = estimate + units[length - 1] + (added[length - 1] if length <= len(added) else 0.0)
             estimate = math.log(towards(math.exp(prior), f_nu, self.n_nu, f_de, self.n_de, lam))
@@ -178,9 +185,9 @@ def probes_of(sample, draw):
 
 
 @settings(max_examples=200)
-@given(samples(), fits(), st.data())
-def test_the_recursion_agrees_with_a_literal_implementation(sample, how, data):
-    model, literal = fit(sample, how), Literal(sample, how[0], **how[1])
+@given(samples(), fits(), st.sampled_from([1, 1, 2, 3]), st.data())
+def test_the_recursion_agrees_with_a_literal_implementation(sample, how, min_count, data):
+    model, literal = fit(sample, how, min_count=min_count), Literal(sample, how[0], min_count=min_count, **how[1])
     probes = probes_of(sample, data.draw)
     expected = [literal.log_ratio(items) for items in probes]
     np.testing.assert_allclose(model.log_ratio(probes), expected, rtol=0, atol=1e-4, err_msg=str(probes))
@@ -211,6 +218,43 @@ def test_letters_have_shapes_of_their_own(sample, how, data):
     probes = [*sample[0], *data.draw(st.lists(st.text("abc1 Z.é2Y-", min_size=3, max_size=3), max_size=4))]
     expected = [literal.log_ratio(letters) for letters in probes]
     np.testing.assert_allclose(model.log_ratio(probes), expected, rtol=0, atol=1e-4, err_msg=str(probes))
+
+
+@settings(max_examples=60)
+@given(samples(), fits())
+def test_rows_are_those_that_were_counted_and_what_they_add(sample, how):
+    """Every row of a model has the frequencies of the table, and suffixes the correction of the definition."""
+    model, literal = fit(sample, how), Literal(sample, how[0], **how[1])
+    names = model.vocabulary.to_pylist()
+    n = literal.n
+    corrections = {}
+    for context in sample[0]:
+        items, shapes = literal.outwards(context)
+        _, of_shapes, of_items = literal.steps(context)
+        for kind, outwards, steps in (("items", items, of_items), ("shapes", shapes, of_shapes)):
+            corrections |= {(kind, tuple(outwards[:length])): step[-1] for length, step in enumerate(steps, 1)}
+    held = Counter()
+    for (start, end), keys, cells, values in model.rows():
+        kind = "anywhere" if start == 2 * n else "shapes" if start >= n else "items"
+        for key, cell, value in zip(keys.tolist(), cells.tolist(), values.tolist(), strict=True):
+            row = [names[number] for number in key]
+            outwards = tuple(row[::-1] if literal.side == "left" else row)
+            distance = n - 1 - start % n if literal.side == "left" else start % n
+            held[kind, end - start] += 1
+            if kind == "anywhere":
+                expected = literal.seen(kind, row[0])
+            elif end - start == 1:
+                expected = literal.seen(kind, distance, row[0])
+            else:
+                expected = literal.seen(f"suffix of {kind}", outwards)
+                assert value == pytest.approx(corrections[kind, outwards], abs=1e-4)
+            assert (model.cells.f_nu[cell], model.cells.f_de[cell]) == expected
+    for (kind, length), count in held.items():  # and all of them
+        if kind != "anywhere" and length > 1:
+            keys = {
+                key for key in {*literal.nu, *literal.de} if key[0] == f"suffix of {kind}" and len(key[1]) == length
+            }
+            assert count == sum(literal.nu[key] > 0 or literal.de[key] > 1 for key in keys)
 
 
 def test_a_small_model_by_hand():
@@ -365,7 +409,9 @@ def once_elsewhere(literal, context):
     items, shapes = literal.outwards(context)
     kinds = [("items", items), *([("shapes", shapes)] if literal.longest_shapes else [])]
     lengths = range(2, len(context) + 1)
-    return any(literal.seen(f"suffix of {kind}", tuple(names[:j])) == (0, 1) for kind, names in kinds for j in lengths)
+    return any(
+        literal.seen(f"suffix of {kind}", tuple(names[:j])) == (0, 1) for kind, names in kinds for j in lengths
+    )
 
 
 @settings(max_examples=100)
@@ -373,7 +419,12 @@ def once_elsewhere(literal, context):
 def test_more_copies_at_the_target_never_lower_the_ratio(sample, how, copies, data):
     """Without shapes an item that was never seen has the ratio 1, and may have less when it was seen once."""
     context = data.draw(st.sampled_from(sample[0]))
-    fitting = {**how[1], "shapes": False, "denominator": "complement", "longest": min(how[1]["longest"], len(context))}
+    fitting = {
+        **how[1],
+        "shapes": False,
+        "denominator": "complement",
+        "longest": min(how[1]["longest"], len(context)),
+    }
     assume(not once_elsewhere(Literal(sample, how[0], **fitting), context))
     assert change_by_copies(sample, (how[0], fitting), context, copies) >= -ROUNDING
 
@@ -583,6 +634,36 @@ def test_a_model_of_few_spans_comes_back_as_it_was(newswire, newswire_counts, tm
     same_models(model, rg.Model.load(tmp_path / "a.rgm"), newswire[0][:300])
 
 
+@settings(max_examples=60)
+@given(samples(n=3, most=14), fits(n=3), st.sampled_from([None, 1, 2, 3]))
+def test_suffixes_are_held_for_their_gain_or_for_that_of_longer_ones(sample, how, size):
+    how = ({**how[0], "spans": [*how[0]["spans"], "suffixes:3"]}, {**how[1], "longest": 3})
+    model, literal = fit(sample, how, size=size), Literal(sample, how[0], **how[1])
+    gain = {}
+    for context in sample[0]:
+        outwards, _ = literal.outwards(context)
+        for length, (f_nu, f_de, prior, correction) in enumerate(literal.steps(context)[2], 1):
+            expected = literal.n_nu * f_de / literal.n_de * math.exp(prior)
+            gain[tuple(outwards[:length])] = f_nu * correction - expected * math.expm1(correction)
+    for suffix in [suffix for suffix in gain if len(suffix) == 3]:
+        gain[suffix[:2]] = max(gain[suffix[:2]], gain[suffix])
+    names, held = model.vocabulary.to_pylist(), set()
+    for (start, end), keys, _, _ in model.rows():
+        if start < 3 and end - start > 1:
+            rows = [tuple(names[number] for number in key) for key in keys.tolist()]
+            held |= {row[::-1] if literal.side == "left" else row for row in rows}
+    for length in (2, 3):
+        reached = {suffix for suffix in gain if len(suffix) == length and (length == 2 or suffix[:2] in held)}
+        best = min((gain[suffix] for suffix in held if len(suffix) == length), default=math.inf)
+        left_out = max((gain[suffix] for suffix in reached - held), default=-math.inf)
+        if size is None:
+            assert left_out < LEAST_GAIN + 1e-3
+            assert best > LEAST_GAIN - 1e-3
+        elif length == 2:
+            assert left_out <= best + 1e-3
+            assert len([suffix for suffix in held if len(suffix) == 2]) == min(size, len(reached))
+
+
 def test_what_says_most_is_held_first(newswire, newswire_model, newswire_counts):
     """A tenth of the room keeps most of what the large model says, and far more than spans taken by chance do."""
     whole = newswire_model.log_ratio(newswire[0])
@@ -650,7 +731,9 @@ def test_every_form_of_input_gives_the_same_scores(sample, how, room, data):
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64])
 def test_item_numbers_of_every_type_are_numbers(newswire, newswire_model, kind):
     most = min(np.iinfo(kind).max, newswire_model.table.size - 1)
-    numbers = np.concatenate([newswire_model.numbers(newswire[0][:500]), np.random.default_rng(0).integers(0, 128, (500, 4))])
+    numbers = np.concatenate(
+        [newswire_model.numbers(newswire[0][:500]), np.random.default_rng(0).integers(0, 128, (500, 4))]
+    )
     numbers = np.minimum(numbers, most).astype(np.int32)
     np.testing.assert_array_equal(newswire_model.log_ratio(numbers.astype(kind)), newswire_model.log_ratio(numbers))
     np.testing.assert_array_equal(newswire_model.interval(numbers.astype(kind)), newswire_model.interval(numbers))
@@ -666,6 +749,16 @@ def test_numbers_for_shapes_and_for_the_rest(newswire_model):
     assert len(set(newswire_model.log_ratio(numbers))) == 1
     with pytest.raises(InputError, match=f"item numbers must be from -1 to {last}"):
         newswire_model.log_ratio(np.full((1, 4), last + 1))
+
+
+def test_what_is_remembered_of_other_items_is_forgotten_in_time(newswire_counts, monkeypatch):
+    """Items that the model does not hold are looked up by their shapes, and some were asked for before."""
+    texts = [f"in the old {name}" for name in ("Bern", "Paris", "Turin", "12", "jumped", "(?!")]
+    expected = rg.fit(newswire_counts, "T", "backoff", size=EVERYTHING).log_ratio(texts)
+    monkeypatch.setattr(backoff, "REMEMBERED", 2)
+    model = rg.fit(newswire_counts, "T", "backoff", size=EVERYTHING)
+    assert [model.log_ratio([text])[0] for text in texts[:3]] == expected[:3].tolist()
+    np.testing.assert_array_equal(model.log_ratio(texts), expected)  # three known ones, and three new ones
 
 
 def in_small_parts(model, texts):
@@ -764,7 +857,9 @@ def test_what_is_no_text_is_refused_among_many_as_among_few(newswire, newswire_m
         newswire_model.log_ratio(texts[1100:1300])
 
 
-@pytest.mark.parametrize("make", [lambda texts: [text.encode() for text in texts], lambda texts: np.array(texts, "S")])
+@pytest.mark.parametrize(
+    "make", [lambda texts: [text.encode() for text in texts], lambda texts: np.array(texts, "S")]
+)
 def test_bytes_are_no_text_whether_few_or_many(newswire, newswire_model, make):
     texts = make(texts_of(newswire, 2 * MANY))
     for some in (texts[:10], texts):
@@ -805,7 +900,7 @@ def test_padded_contexts_few_and_many(side):
 
 def test_white_space_inside_items_is_part_of_them(monkeypatch):
     """An item from a list may end in a space, and a letter may be one; both have the shape that was counted."""
-    monkeypatch.setitem(SHAPES, "space", lambda item: (("blank",) * 2 if item.isspace() else ("ink",) * 2))
+    monkeypatch.setitem(SHAPES, "space", lambda item: ("blank",) * 2 if item.isspace() else ("ink",) * 2)
     letters = rg.Counts.from_contexts(
         ["\t", "\n", "a", "b"] * 5, ["T", "T", None, None] * 5, kind="letters", spans=["shapes:1"], shape="space"
     )

@@ -539,6 +539,7 @@ class Backoff:
         if None in codes:
             if len(known) > REMEMBERED:
                 known.clear()
+                codes = [None] * len(names)
             known.update(
                 (name, self._number_shape(name)) for name, code in zip(names, codes, strict=True) if code is None
             )

@@ -38,30 +38,33 @@ def backoff_variance(table: Backoff, trace: Trace) -> Floats:
     before = np.zeros(units.shape[1])
     for length in range(layout.longest_shapes):
         prior = before + shape_units[length]
-        after = _step(table, trace.shapes, length, prior, layout.unit_lam)
+        held = trace.shapes.cells[length] > 0
+        after = np.where(held, _step(table, trace.shapes, length, prior, layout.unit_lam), prior)
         gained[length] = after - prior
         before = after
     total = np.zeros(units.shape[1])
+    log_ratio = trace.units.sum(axis=0) + trace.shapes.correction.sum(axis=0) + trace.words.correction.sum(axis=0)
+    unseen = 1 / (layout.lam * layout.n_nu * ratio_of(log_ratio))
     for length in range(layout.n):
         prior = np.maximum(total + units[length] + gained[length], 0.0)
-        total = _step(table, trace.words, length, prior, layout.lam) if length < layout.longest else prior
-    whole_is_held = trace.words.cells[-1] > 0 if layout.longest == layout.n else np.zeros(len(total), dtype=bool)
-    log_ratio = trace.units.sum(axis=0) + trace.shapes.correction.sum(axis=0) + trace.words.correction.sum(axis=0)
-    unknown = 1 / (layout.lam * layout.n_nu * ratio_of(log_ratio))  # the N-gram itself was not seen: its prior
-    return np.asarray(total + np.where(whole_is_held, 0.0, unknown))
+        # A suffix that was not seen has a ratio of its own all the same, as far from its prior as that allows.
+        total = _step(table, trace.words, length, prior, layout.lam) if length < layout.longest else prior + unseen
+    return total
 
 
 def _units(table: Backoff, trace: Trace) -> tuple[Floats, Floats]:
     """Return the variances of tempered units, of items and of shapes: (n, contexts)."""
     layout = table.layout
-    power = np.array([layout.temper(distance) for distance in range(layout.n)])[:, None] ** 2
+    power = np.array([layout.temper(distance) for distance in range(layout.n)])[:, None]
     f_nu, f_de = table.cells.frequencies(trace.cells)
+    log_unit = np.divide(trace.units, power, out=np.zeros_like(trace.units), where=power > 0)
+    untold = ((1 - power) * log_unit) ** 2  # whether tempering took away what is news, is not known
     if not layout.longest_shapes:
-        return power * unit_variance(f_nu, f_de, layout.n_de, layout.unit_lam), np.zeros_like(trace.shape_units)
+        units = unit_variance(f_nu, f_de, layout.n_de, layout.unit_lam)
+        return power**2 * units + untold, np.zeros_like(trace.shape_units)
     shapes = _posterior(*table.cells.frequencies(trace.shape_cells), np.ones_like(trace.shape_units), table, 0.0)
-    ratio = ratio_of(np.divide(trace.units, np.sqrt(power), out=np.zeros_like(trace.units), where=power > 0))
-    units = _posterior(f_nu, f_de, ratio, table, shapes)
-    return power * units, power * shapes
+    units = _posterior(f_nu, f_de, ratio_of(log_unit), table, shapes)
+    return power**2 * units + untold, power**2 * shapes
 
 
 def _posterior(f_nu: Floats, f_de: Floats, r0: Floats, table: Backoff, prior: Floats | float) -> Floats:
@@ -71,12 +74,10 @@ def _posterior(f_nu: Floats, f_de: Floats, r0: Floats, table: Backoff, prior: Fl
 
 
 def _step(table: Backoff, followed: Followed, length: int, prior: Floats, lam: float) -> Floats:
-    """Return the variance after one more suffix; one that is not held changes nothing."""
-    cell = followed.cells[length]
-    f_nu, f_de = table.cells.frequencies(cell)
-    layout = table.layout
-    after = _seen(f_nu, f_de, lam * layout.n_nu * ratio_of(followed.prior[length]), lam * layout.n_de, prior)
-    return np.where(cell > 0, after, prior)
+    """Return the variance after one more suffix."""
+    f_nu, f_de = table.cells.frequencies(followed.cells[length])
+    n_nu, n_de = table.layout.n_nu, table.layout.n_de
+    return _seen(f_nu, f_de, lam * n_nu * ratio_of(followed.prior[length]), lam * n_de, prior)
 
 
 def _seen(f_nu: Floats, f_de: Floats, evidence: Floats, ridge: float, prior: Floats | float) -> Floats:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -249,7 +250,7 @@ class Model:
             return lambda numbers: table.sums(numbers, unit_values)
         return lambda numbers: table.sums(numbers, self.values)
 
-    def interval(self, ngrams: NGramsLike, level: float = 0.95) -> Floats:
+    def interval(self, ngrams: NGramsLike, level: Any = 0.95) -> Floats:
         """Return an interval for the log ratio of each N-gram, (N-grams, 2): its lower and its upper end.
 
         It comes from the posterior of the frequencies, so it is narrow where much was seen and wide where little was;
@@ -259,7 +260,7 @@ class Model:
             ngrams: as for `log_ratio`.
             level: the probability that the interval is meant to cover.
         """
-        if not 0 < level < 1:
+        if isinstance(level, bool) or not isinstance(level, Real) or not 0 < float(level) < 1:
             raise must_be("level", "interval", "a number between 0 and 1", level)
         if isinstance(self.table, WholeTable):
             raise ParameterError(
@@ -280,7 +281,9 @@ class Model:
             cells = self.table.cells_of(numbers)
             s = self.settings
             terms = intervals.unit_variance(self.cells.f_nu, self.cells.f_de, s.n_de, s.lam)
-            variance = np.where(self.values == 0, 0.0, terms)[cells].sum(axis=1)
+            counted = self.cells.selected.copy()  # what was left out on purpose has the factor 1 for sure
+            counted[0] = s.keeps_seen  # what was never seen has not
+            variance = np.where(counted, terms, 0.0)[cells].sum(axis=1)
         reach = intervals.half_width(variance, level)
         return np.column_stack([middle - reach, middle + reach])
 
