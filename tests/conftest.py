@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -70,3 +72,15 @@ def model_file(model, tmp_path) -> Path:
     path = tmp_path / "loc.rgm"
     model.save(path)
     return path
+
+
+def peak_kilobytes(command, lines):
+    """Feed lines to a command through a pipe and return the most memory it held."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        for _ in range(lines // 10_000):
+            process.stdin.write(b"the a in at\n" * 10_000)
+        process.stdin.close()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return usage.ru_maxrss

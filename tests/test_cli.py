@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import raregram as rg
+from conftest import peak_kilobytes
 
 RAREGRAM = Path(sys.executable).with_name("raregram")
 COMMANDS = [
@@ -193,18 +193,6 @@ def test_score_answers_each_line_before_the_next_one_comes(model_file):
             assert process.stdout.readline().endswith(f"\t{ngram}\n")
         process.stdin.close()
         assert process.wait(timeout=20) == 0
-
-
-def peak_kilobytes(command, lines):
-    """Feed lines to a command through a pipe and return the most memory it held."""
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
-        for _ in range(lines // 10_000):
-            process.stdin.write(b"the a in at\n" * 10_000)
-        process.stdin.close()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
-    return usage.ru_maxrss
 
 
 @pytest.mark.parametrize("command", ["score", "rank"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import raregram as rg
+from conftest import peak_kilobytes
 from raregram.cli import main, options
 from raregram.explanation import Explanation, Term
 from raregram.fitting import CONTEXTS_WORTH, UNIT_RIDGE
@@ -344,15 +344,5 @@ def test_info_says_which_span_is_which(run):
 
 @pytest.mark.slow
 def test_ranking_by_the_lower_end_needs_no_more_memory_for_more_input(folder):
-    def peak_kilobytes(lines):
-        command = [RAREGRAM, "rank", folder / "loc.rgm", "--by", "lower", "--quiet"]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
-            for _ in range(lines // 10_000):
-                process.stdin.write(b"the a in at\n" * 10_000)
-            process.stdin.close()
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-        assert process.returncode == 0
-        return usage.ru_maxrss
-
-    assert peak_kilobytes(800_000) < peak_kilobytes(100_000) + 20_000
+    command = [RAREGRAM, "rank", folder / "loc.rgm", "--by", "lower", "--quiet"]
+    assert peak_kilobytes(command, 800_000) < peak_kilobytes(command, 100_000) + 20_000
