@@ -32,6 +32,7 @@ from raregram.ratios import Floats
 from raregram.shapes import shape_function, shapes_of
 from raregram.storage import Span, SpanRows, row_bytes, span_order
 from raregram.tables import BLOCK, CellNumbers, Cells, make_cells
+from raregram.tries import Suffixes, Trie, Units
 
 Parts = Mapping[Span, SpanRows]
 
@@ -89,96 +90,6 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Suffixes:
-    """The suffixes of one length, as steps from those that are one item shorter."""
-
-    pairs: PairTable  # (number of the shorter suffix, further item); a suffix of one item has the item's number
-    cells: CellNumbers
-    total: npt.NDArray[np.float32]  # the corrections by this one and by all shorter ones from two items on
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        return self.pairs.nbytes + self.cells.nbytes + self.total.nbytes
-
-
-@dataclass(frozen=True)
-class Units:
-    """The units at one distance, which are few far from the boundary."""
-
-    items: npt.NDArray[np.unsignedinteger[Any]]  # sorted
-    cells: CellNumbers
-    names: int  # how many items there could be
-
-    @classmethod
-    def build(cls, items: Numbers, cells: CellNumbers, names: int) -> Units:
-        """Keep items in as few bytes as they need."""
-        return cls(items.astype(np.min_scalar_type(names)), cells, names)
-
-    def cells_of(self, items: npt.NDArray[Any]) -> CellNumbers:
-        """Return the cell of each item; it is 0 where there is none, and for item number `names`."""
-        table = np.zeros(self.names + 1, dtype=self.cells.dtype)
-        table[self.items] = self.cells
-        return np.asarray(table[items])
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        return self.items.nbytes + self.cells.nbytes
-
-
-@dataclass(frozen=True)
-class Row:
-    """Items, or shapes: their strings, units and suffixes."""
-
-    names: pa.Array  # distinct, in byte order
-    units: tuple[Units, ...]  # by distance
-    suffixes: tuple[Suffixes, ...]  # of two items and more
-
-    def walk(
-        self, columns: Sequence[npt.NDArray[Any]], name_of: Sequence[npt.NDArray[Any]] | None = None
-    ) -> Iterator[tuple[int, Ints, Ints]]:
-        """Follow contexts outwards as far as their suffixes are held.
-
-        Args:
-            columns: the numbers of the names of each context, by distance; `len(names)` and more are absent.
-            name_of: instead, columns are numbers of something else, and these are the numbers of their names, next to
-                the boundary and further away.
-
-        Yields:
-            The length, which contexts have a suffix of this length, and its number.
-        """
-        nearest = columns[0] if name_of is None else name_of[0].take(columns[0])
-        rows = np.flatnonzero(nearest < len(self.names))
-        number = nearest.take(rows).astype(np.int64)
-        for length, (suffixes, column) in enumerate(zip(self.suffixes, columns[1:], strict=False), 2):
-            item = column.take(rows, mode="clip")
-            if name_of is not None:
-                item = name_of[1].take(item, mode="clip")
-            found = suffixes.pairs.find(number, item)
-            held = np.flatnonzero((found >= 0) & (item < len(self.names)))
-            rows, number = rows.take(held, mode="clip"), found.take(held, mode="clip")
-            if not len(rows):
-                return
-            yield length, rows, number
-
-    def totals(
-        self, columns: Sequence[npt.NDArray[Any]], name_of: Sequence[npt.NDArray[Any]] | None = None
-    ) -> npt.NDArray[np.float32]:
-        """Return what the longest suffix held adds to each context."""
-        total = np.zeros(len(columns[0]), dtype=np.float32)
-        for length, rows, number in self.walk(columns, name_of):
-            total[rows] = self.suffixes[length - 2].total.take(number, mode="clip")
-        return total
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        arrays = sum(part.nbytes for part in self.units) + sum(part.nbytes for part in self.suffixes)
-        return int(self.names.nbytes) + arrays
-
-
-@dataclass(frozen=True)
 class Step:
     """How the rows of one span change the estimate, in the order of the rows."""
 
@@ -218,8 +129,8 @@ class Backoff:
 
     layout: Layout
     cells: Cells
-    words: Row
-    shapes: Row
+    words: Trie
+    shapes: Trie
     anywhere: CellNumbers  # (names + 1,) the cell of each item at whatever position
     near: npt.NDArray[np.unsignedinteger[Any]]  # (numbers,) the shape of an item next to the boundary
     far: npt.NDArray[np.unsignedinteger[Any]]  # (numbers,) and further away
@@ -247,8 +158,8 @@ class Backoff:
         bare = cls(
             layout,
             cells,
-            Row(words, _lay_out_units(layout, rows, codes, numbers[:0], len(words), 0), ()),
-            Row(shapes, _lay_out_units(layout, rows, codes, numbers[:0], len(shapes), n), ()),
+            Trie(words, _lay_out_units(layout, rows, codes, numbers[:0], len(words), 0), ()),
+            Trie(shapes, _lay_out_units(layout, rows, codes, numbers[:0], len(shapes), n), ()),
             anywhere,
             near,
             far,
@@ -281,13 +192,13 @@ class Backoff:
 
     def _grow(
         self,
-        row: Row,
+        row: Trie,
         first: int,
         rows: Parts,
         codes: Mapping[Span, CellNumbers],
         steps: dict[Span, Step],
-        shapes: Row | None,
-    ) -> Row:
+        shapes: Trie | None,
+    ) -> Trie:
         """Return items or shapes with their suffixes; `shapes` are the finished shapes that items are pulled to."""
         lam = self.layout.unit_lam if first else self.layout.lam
         estimate = self._first_estimates(first)
@@ -317,7 +228,7 @@ class Backoff:
             total = (total[parent[there]] + correction)[order]
             row_of_place = there[order]
             suffixes = Suffixes(pairs, codes[span][there][order], total.astype(np.float32))
-            row = Row(row.names, row.units, (*row.suffixes, suffixes))
+            row = Trie(row.names, row.units, (*row.suffixes, suffixes))
         return row
 
     def _correction(self, prior: Floats, f_nu: npt.ArrayLike, f_de: npt.ArrayLike, lam: float) -> Floats:
@@ -602,7 +513,7 @@ def _shape_numbers(words: pa.Array, shapes: pa.Array, shape: str | None) -> tupl
     return near, far
 
 
-def _last_corrections(shapes: Row, columns: Sequence[npt.NDArray[Any]]) -> Floats:
+def _last_corrections(shapes: Trie, columns: Sequence[npt.NDArray[Any]]) -> Floats:
     """Return the correction by the suffix of shapes that is as long as there are columns; 0 where it is not held."""
     before, last = np.zeros(len(columns[0])), np.zeros(len(columns[0]))
     for length, rows, number in shapes.walk(columns):
@@ -614,7 +525,7 @@ def _last_corrections(shapes: Row, columns: Sequence[npt.NDArray[Any]]) -> Float
 
 
 def _followed(
-    row: Row, columns: Sequence[npt.NDArray[Any]], first: Floats, longest: int
+    row: Trie, columns: Sequence[npt.NDArray[Any]], first: Floats, longest: int
 ) -> tuple[CellNumbers, Floats]:
     """Return the cell and the correction of every suffix of contexts: (lengths, contexts)."""
     cells = np.zeros((longest, len(first)), dtype=row.units[0].cells.dtype)

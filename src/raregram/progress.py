@@ -34,7 +34,7 @@ class Progress:
     def _line(self, seconds: float) -> str:
         """Say how much is done, how fast, and when the rest will be."""
         rate = self.done / seconds
-        said = f"{self.what}: {self.done:,} ({rate:,.0f} a second)"
+        said = f"{self.what}: {self.done:,}" + (f" ({rate:,.0f} a second)" if rate >= 1 else "")
         if not self.total:
             return said
         share = min(self.done / self.total, 1.0)
