@@ -244,6 +244,8 @@ def _to_arrow(table: SpanTable, parts: Sequence[SpanRows]) -> pa.Table:
 
 def _from_arrow(arrow: pa.Table, columns: Sequence[str]) -> tuple[pa.Array, tuple[SpanRows, ...]]:
     """Undo `_to_arrow`, for rows in any order."""
+    if any(column.null_count for column in arrow.columns):
+        raise ValueError("a value is missing")
     lists = arrow["items"].combine_chunks()
     items, keys = build_vocabulary(lists.flatten())
     firsts = np.asarray(lists.offsets)[:-1]

@@ -47,8 +47,8 @@ def make_cells(values: npt.NDArray[np.int64]) -> tuple[Cells, CellNumbers]:
     """Return the distinct rows of (f_nu, f_de, selected), and for each row its cell.
 
     >>> cells, numbers = make_cells(np.array([[5, 1, 1], [0, 2, 1], [5, 1, 1]]))
-    >>> numbers, cells.f_nu
-    (array([2, 1, 2], dtype=uint8), array([0, 0, 5]))
+    >>> numbers, cells.f_nu.tolist()
+    (array([2, 1, 2], dtype=uint8), [0, 0, 5])
     """
     key = np.zeros(len(values), dtype=np.int64)
     for column in values.T:  # number the rows by their first column, then by the first two, then by all
