@@ -3,7 +3,8 @@
 Units need no work window by window. The items at position k of all windows of a document of L items are its items
 k..L-N+k, so one frequency count of the document gives all positions after small corrections for its first and last
 N-1 items. Longer spans are numbered as in a trie: the number of a span of j items is that of the pair (number of its
-j-1 items nearer to the boundary, further item), so keys are exact and always fit into 64 bits.
+j-1 items nearer to the boundary, further item), so keys are exact. Windows that are in the order of their shorter
+spans need one more radix sort, by the further item, to be in the order of their longer ones.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raregram.contexts import KINDS, Numbers, insert_pads, split_texts
+from raregram.contexts import KINDS, Numbers, build_vocabulary, insert_pads, split_texts
 from raregram.corpus import Documents, Policy
-from raregram.counts import LONGEST_NGRAM, SIDES, Ints, parse_spans, shape_name, suffix
+from raregram.counts import LONGEST_NGRAM, SIDES, Ints, parse_spans, shape_name
 from raregram.errors import InputError, check_choice, check_count
 from raregram.shapes import shapes_of
 from raregram.storage import Span
@@ -70,14 +72,28 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class Level:
+    """The distinct spans of one length, as steps from those that are one item shorter, in order of their items."""
+
+    parents: Numbers  # (rows,) the number of the shorter span, which for one item is the number of the item
+    items: Numbers  # (rows,) the further item
+    values: Numbers | None  # (rows, 1 + targets); None: this length was not asked for
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.parents.nbytes + self.items.nbytes + (0 if self.values is None else self.values.nbytes)
+
+
+@dataclass(frozen=True)
 class Partial:
     """The counts of a batch, by its own item numbers and target names."""
 
-    items: pa.Array  # string, distinct, in no particular order
+    items: pa.Array  # string, distinct; in byte order where there are longer spans
     targets: tuple[str, ...]
     totals: Ints  # (1 + targets,)
     units: list[tuple[Ints, Ints, Ints]]  # for the total and each target: position, item, frequency of what is there
-    longer: dict[Span, tuple[Numbers, Ints]]  # keys (rows, width), values (rows, 1 + targets)
+    longer: dict[int, list[Level]]  # spans of two items, three, ... by the first position of their track
     documents: int
     longest: int  # items of the longest document
 
@@ -85,7 +101,7 @@ class Partial:
     def nbytes(self) -> int:
         """Bytes in memory."""
         units = sum(part.nbytes for column in self.units for part in column)
-        return units + sum(keys.nbytes + values.nbytes for keys, values in self.longer.values())
+        return units + sum(level.nbytes for levels in self.longer.values() for level in levels)
 
 
 @dataclass(frozen=True)
@@ -128,15 +144,12 @@ def count_batch(documents: Documents, plan: Plan, policy: Policy) -> Partial:
     totals = [int((windows.lengths - plan.n + 1).sum()), *map(len, at_target)]
     of_all = [_count_units(windows, track, len(distinct), plan) for track in tracks]
     of_targets = [[_count_at(track, places, plan) for track in tracks] for places in at_target]
-    longer: dict[Span, tuple[Numbers, Ints]] = {}
-    for track in tracks:
-        longer |= _count_longer(windows, track, at_target, plan, len(distinct))
     return Partial(
         items=distinct,
         targets=targets,
         totals=np.array(totals, dtype=np.int64),
         units=[_joined(units) for units in (of_all, *of_targets)],
-        longer=longer,
+        longer={track.first: _count_longer(windows, track, at_target, plan) for track in tracks},
         documents=len(documents) if documents.ends is None else int(documents.ends.sum()),
         longest=int(lengths.max(initial=0)),
     )
@@ -144,12 +157,13 @@ def count_batch(documents: Documents, plan: Plan, policy: Policy) -> Partial:
 
 def _tracks(items: pa.Array, numbers: Numbers, plan: Plan) -> tuple[pa.Array, list[Track]]:
     """Return the distinct items, shapes among them, and what is to be counted in their numbers."""
-    tracks = [Track(0, numbers, numbers)]
-    if plan.shape is None:
-        return items, tracks
-    encoded = pa.concat_arrays([items, *shapes_of(items, plan.shape)]).dictionary_encode()
-    _, near, far = np.asarray(encoded.indices, dtype=np.int32).reshape(3, -1)  # items keep their numbers
-    return encoded.dictionary, [*tracks, Track(plan.n, far[numbers], near[numbers])]
+    if not plan.longer and plan.shape is None:
+        return items, [Track(0, numbers, numbers)]
+    shapes = [] if plan.shape is None else shapes_of(items, plan.shape)
+    distinct, renumbered = build_vocabulary(pa.concat_arrays([items, *shapes]))
+    own, *of_shapes = (some[numbers] for some in renumbered.reshape(1 + len(shapes), -1))
+    tracks = [Track(0, own, own)]
+    return distinct, tracks if not of_shapes else [*tracks, Track(plan.n, near=of_shapes[0], numbers=of_shapes[1])]
 
 
 def _items_of(documents: Documents, plan: Plan, policy: Policy) -> tuple[Documents, pa.Array, Ints]:
@@ -309,24 +323,60 @@ def _joined(units: Sequence[tuple[Ints, Ints, Ints]]) -> tuple[Ints, Ints, Ints]
     return position, item, counts
 
 
-def _count_longer(
-    windows: Windows, track: Track, at_target: Sequence[Ints], plan: Plan, num_items: int
-) -> dict[Span, tuple[Numbers, Ints]]:
+def _count_longer(windows: Windows, track: Track, at_target: Sequence[Ints], plan: Plan) -> list[Level]:
     """Count spans of two and more items, from the boundary outwards."""
     wanted = {end - start for start, end in plan.longer if (start >= plan.n) == bool(track.first)}
     if not wanted:
-        return {}
+        return []
     starts = windows.all()
     chosen = [np.searchsorted(starts, places) for places in at_target]
-    number = track.near[starts + plan.outwards[0]].astype(np.int64)  # of each window's span, so far of one item
-    keys = np.arange(num_items, dtype=np.int32)[:, None]  # the items of each number
-    counted = {}
+    number = track.near[starts + plan.outwards[0]]  # of each window's span, so far of one item
+    order = sort_further(number)  # the windows in order of their spans
+    levels = []
     for width in range(2, max(wanted) + 1):
         item = track.numbers[starts + plan.outwards[width - 1]]
-        pairs, number = np.unique(number * num_items + item, return_inverse=True)
-        nearer, further = keys[pairs // num_items], (pairs % num_items).astype(np.int32)[:, None]
-        keys = np.hstack([further, nearer] if plan.side == "left" else [nearer, further])
+        order = sort_further(item, order) if plan.side == "left" else sort_further(number, sort_further(item))
+        parents, items = number[order], item[order]
+        heads = find_heads(parents, items)
+        number[order] = np.repeat(np.arange(len(heads), dtype=np.int32), np.diff(heads, append=len(order)))
+        values = None
         if width in wanted:
-            values = [np.bincount(some, minlength=len(keys)) for some in (number, *(number[rows] for rows in chosen))]
-            counted[suffix(width, plan.n, plan.side, track.first)] = keys, np.column_stack(values).astype(np.int64)
-    return counted
+            columns = [np.bincount(number[rows], minlength=len(heads)) for rows in chosen]
+            values = np.column_stack([np.diff(heads, append=len(order)), *columns]).astype(np.int32)
+        levels.append(Level(parents[heads], items[heads], values))
+    return levels
+
+
+def sort_further(values: Numbers, order: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.intp]:
+    """Sort rows by whole numbers from 0 on; rows with equal ones stay as they were in `order`.
+
+    >>> sort_further(np.array([2, 1, 2, 0], dtype=np.int32), np.array([2, 0, 3, 1]))
+    array([3, 1, 2, 0])
+    """
+    order = np.arange(len(values)) if order is None else order
+    for shift in (0, 16):  # numbers of 16 bits are sorted in a time that does not grow with their logarithm
+        if shift == 0 or values.max(initial=0) >> shift:
+            digits = (values >> shift).astype(np.uint16)
+            order = order[np.argsort(digits[order], kind="stable")]
+    return order
+
+
+def find_heads(*columns: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    """Return where rows that are sorted differ from the one before; the first does.
+
+    >>> find_heads(np.array([0, 0, 1, 1]), np.array([5, 5, 5, 6]))
+    array([0, 2, 3])
+    """
+    differs = np.zeros(len(columns[0]), dtype=bool)
+    differs[:1] = True
+    for column in columns:
+        differs[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(differs)
+
+
+def lengthen(keys: Numbers, level: Level, numbers: Numbers, side: str) -> Numbers:
+    """Return the keys of a level, (rows, width), from those of the shorter one and the numbers of the items."""
+    longer = np.empty((len(level.items), keys.shape[1] + 1), dtype=np.int32)
+    nearer, further = (longer[:, 1:], longer[:, 0]) if side == "left" else (longer[:, :-1], longer[:, -1])
+    nearer[:], further[:] = keys.take(level.parents, axis=0), numbers[level.items]
+    return longer

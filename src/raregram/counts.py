@@ -383,6 +383,8 @@ def counts_columns(targets: Sequence[str]) -> tuple[str, ...]:
 
 def _join_rows(span: Span, parts: Sequence[SpanRows], columns: int) -> SpanRows:
     """Put parts of a span's rows together; there may be none."""
+    if len(parts) == 1:
+        return parts[0]
     keys = [part.keys for part in parts] or [np.empty((0, span[1] - span[0]), np.int32)]
     values = [part.values for part in parts] or [np.empty((0, columns), np.int64)]
     return SpanRows(span, np.concatenate(keys), np.concatenate(values))

@@ -93,8 +93,8 @@ def _checked(name: str, function: Shape) -> Shape:
     @lru_cache(maxsize=REMEMBERED)
     def checked(item: str) -> tuple[str, str]:
         pair: object = function(item)
-        if not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(shape, str) for shape in pair)):
-            raise InputError(f"the shape function {name!r} must return two strings, not {pair!r} for {item!r}")
-        return pair[0], pair[1]
+        if isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) and isinstance(pair[1], str):
+            return pair
+        raise InputError(f"the shape function {name!r} must return two strings, not {pair!r} for {item!r}")
 
     return checked

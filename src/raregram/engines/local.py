@@ -1,9 +1,10 @@
 """The local engine: batches through the kernel in threads, partial tables added up in memory or by DuckDB.
 
 Items get numbers as they come, and their final numbers, in byte order, when all have been seen. Frequencies of units
-are added up in memory. They and the rows of longer spans are kept until they take a quarter of the memory limit, then
-written to Parquet files; in the end DuckDB groups, adds and sorts them within half of the limit. Sums do not depend
-on the order of their terms, so the result is the same to the last bit whatever the batches, threads and limit.
+are added up in memory, and longer spans kept as the batches gave them. Batches are in order, so to merge them in the
+end takes little. When all that takes a quarter of the memory limit, it is written to Parquet files, and in the end
+DuckDB groups, adds and sorts them within half of the limit. Sums do not depend on the order of their terms, so the
+result is the same to the last bit whatever the batches, threads and limit.
 """
 
 from __future__ import annotations
@@ -16,19 +17,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from raregram.contexts import Numbers
 from raregram.corpus import Documents, Policy
-from raregram.counting import Partial, Plan, count_batch
-from raregram.counts import Ints, counts_columns, counts_header
+from raregram.counting import Level, Partial, Plan, count_batch, find_heads, lengthen
+from raregram.counts import Ints, counts_columns, counts_header, suffix
 from raregram.errors import FileError, InputError, check_count
 from raregram.storage import Span, SpanRows, SpanTable
 
@@ -44,6 +47,24 @@ class HeldRows:
     keys: Numbers  # (rows, width)
     values: Ints  # (rows, columns)
     columns: list[int]
+
+
+@dataclass(frozen=True)
+class HeldBatch:
+    """The longer spans of one batch."""
+
+    numbers: Numbers  # the provisional numbers of its items
+    columns: list[int]  # and its columns
+    levels: dict[int, list[Level]]  # by the first position of their track
+
+    def rows(self, side: str) -> Iterator[tuple[int, int, HeldRows]]:
+        """Yield the rows of all spans that are asked for: first position of the track, width, rows."""
+        for first, levels in self.levels.items():
+            keys = self.numbers[:, None]
+            for level in levels:
+                keys = lengthen(keys, level, self.numbers, side)
+                if level.values is not None:
+                    yield first, keys.shape[1], HeldRows(keys, level.values.astype(np.int64), self.columns)
 
 
 class SparseCounts:
@@ -83,7 +104,7 @@ class Accumulator:
         self.units: list[SparseCounts] = []  # of each column, by item * positions + position
         self.dense: Ints | None = np.zeros((plan.positions, 0), dtype=np.int64)  # totals while few
         self.used = np.zeros(0, dtype=bool)  # (items,) whether some window holds it; documents may be too short
-        self.held: dict[Span, list[HeldRows]] = {span: [] for span in plan.longer}
+        self.held: list[HeldBatch] = []
         self.spilled: dict[Span, list[Path]] = {}
         self.held_bytes = self.documents = self.longest = 0
 
@@ -100,9 +121,8 @@ class Accumulator:
                 self.dense[position, numbers[item]] += counts
             else:
                 self.units[column].add(numbers[item].astype(np.int64) * self.plan.positions + position, counts)
-        for span, (keys, values) in partial.longer.items():
-            self.held[span].append(HeldRows(numbers[keys], values, columns))
-            self.held_bytes += keys.nbytes + values.nbytes
+        self.held.append(HeldBatch(numbers, columns, partial.longer))
+        self.held_bytes += sum(level.nbytes for levels in partial.longer.values() for level in levels)
         self.documents += partial.documents
         self.longest = max(self.longest, partial.longest)
         if self.held_bytes + sum(units.nbytes for units in self.units) > self.memory_limit // 4:
@@ -137,8 +157,54 @@ class Accumulator:
             numbers = final[rows.keys[:, 0]]
             order = np.argsort(numbers)
             yield SpanRows((k, k + 1), numbers[order, None], rows.values[order][:, self.target_columns])
-        for span in self.plan.longer:
-            yield from self._added_up(span, final)
+        if any(span in self.spilled for span in self.plan.longer):
+            self._spill()
+            for span in self.plan.longer:
+                yield from self._added_up(span, final)
+        elif self.held:
+            tracks = [self._merged(first, final) for first in self.held[0].levels]
+            for of_width in zip_longest(*tracks):
+                yield from (rows for rows in of_width if rows is not None and rows.span in self.plan.longer)
+
+    def _merged(self, first: int, final: Numbers) -> Iterator[SpanRows]:
+        """Merge the longer spans of all batches, shorter ones first; what was not asked for has no values."""
+        items = [final[batch.numbers] for batch in self.held]
+        places = items  # those of the batches' shorter spans among the merged ones
+        size = num_items = int(final.max(initial=-1)) + 1
+        numbers = np.arange(num_items, dtype=np.int32)
+        keys = numbers[:, None]
+        for levels in zip(*(batch.levels[first] for batch in self.held), strict=True):
+            parents = np.concatenate([place[level.parents] for place, level in zip(places, levels, strict=True)])
+            further = np.concatenate([item[level.items] for item, level in zip(items, levels, strict=True)])
+            left = self.plan.side == "left"
+            major, minor, width = (further, parents, size) if left else (parents, further, num_items)
+            codes = major.astype(np.int64) * width + minor
+            order = np.argsort(codes, kind="stable")  # those of each batch are sorted already
+            heads = find_heads(codes[order])
+            size = len(heads)
+            place = np.empty(len(order), dtype=np.int32)
+            place[order] = np.repeat(np.arange(size, dtype=np.int32), np.diff(heads, append=len(order)))
+            places = np.split(place, np.cumsum([len(level.items) for level in levels])[:-1])
+            keys = lengthen(keys, Level(parents[order[heads]], further[order[heads]], None), numbers, self.plan.side)
+            values = self._added_columns(levels, order, heads)
+            enough = values[:, 0] >= self.plan.min_count
+            span = suffix(keys.shape[1], self.plan.n, self.plan.side, first)
+            yield SpanRows(span, keys, values) if enough.all() else SpanRows(span, keys[enough], values[enough])
+
+    def _added_columns(
+        self, levels: Sequence[Level], order: npt.NDArray[np.intp], heads: npt.NDArray[np.intp]
+    ) -> Ints:
+        """Add up the values of equal spans of all batches: (spans, columns in order of the targets' names)."""
+        added = np.empty((len(heads), len(self.target_columns)), dtype=np.int64)
+        for place, column in enumerate(self.target_columns):
+            parts = [
+                level.values[:, batch.columns.index(column)]
+                if level.values is not None and column in batch.columns
+                else np.zeros(len(level.items), dtype=np.int32)
+                for batch, level in zip(self.held, levels, strict=True)
+            ]
+            added[:, place] = np.add.reduceat(np.concatenate(parts)[order], heads, dtype=np.int64)
+        return added
 
     def _unit_rows(self, k: int) -> HeldRows:
         """Return the units of one position that are in memory, with a value for every column."""
@@ -184,11 +250,13 @@ class Accumulator:
             self.units = [SparseCounts() for _ in self.units]
             if self.dense is not None:
                 self.dense[:] = 0
-        for span, held in self.held.items():
-            if held:
-                self._spill_rows(span, held)
-                held.clear()
-        self.held_bytes = 0
+        longer: dict[Span, list[HeldRows]] = {}
+        for batch in self.held:
+            for first, width, rows in batch.rows(self.plan.side):
+                longer.setdefault(suffix(width, self.plan.n, self.plan.side, first), []).append(rows)
+        for span, held in longer.items():
+            self._spill_rows(span, held)
+        self.held, self.held_bytes = [], 0
 
     def _spill_rows(self, span: Span, held: list[HeldRows]) -> None:
         """Write rows of a span to one more file."""
@@ -202,10 +270,9 @@ class Accumulator:
 
     def _provisional(self, span: Span) -> Iterator[HeldRows]:
         """Yield all rows of a span, from files and from memory, as they came."""
-        if span not in self.held:
-            yield self._unit_rows(span[0])
-        yield from self.held.get(span, [])
         width = span[1] - span[0]
+        if width == 1:
+            yield self._unit_rows(span[0])
         for path in self.spilled.get(span, []):
             with pq.ParquetFile(path) as file:
                 for batch in file.iter_batches(CHUNK):
