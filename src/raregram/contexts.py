@@ -6,8 +6,11 @@ this file knows item numbers alone: the rank of an item in a vocabulary sorted i
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,6 +29,7 @@ NO_TARGET: set[Any] = {None, "", "O"}  # labels of contexts that belong to no ta
 ABSENT = -1  # the number of an item that a vocabulary does not hold
 PAD = ""  # stands beyond the ends of a document; no item of a text is empty
 CHUNK = 1 << 16  # N-grams handled at a time: small enough for the cache, large enough to forget Python
+WORTH_COMPILING = 1 << 26  # bytes of text: Arrow takes about as long for them as Numba takes to load
 
 
 def nth_ngram(row: int) -> str:
@@ -103,6 +107,82 @@ def parse_ngrams(
     return NGrams(items, n)
 
 
+class Meter:
+    """Counts the bytes that this process has read, and tells when compiled loops pay."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def loops(self, texts: pa.Array) -> ModuleType | None:
+        """Return `raregram.kernels` where it pays and Numba is installed."""
+        self.bytes += texts.nbytes
+        return _kernels() if self.bytes > WORTH_COMPILING else None
+
+
+METER = Meter()
+
+
+@cache
+def _kernels() -> ModuleType | None:
+    if importlib.util.find_spec("numba") is None:
+        return None
+    from raregram import kernels
+
+    return kernels
+
+
+class KnownWords:
+    """A vocabulary, ready for compiled loops."""
+
+    def __init__(self, words: pa.Array) -> None:
+        self.words = words
+        self._table: Any = None
+
+    def number(self, texts: NGramsLike) -> tuple[Numbers, npt.NDArray[np.int64], pa.Array] | None:
+        """Number all words of texts: known ones by the vocabulary, others from there on in order of appearance.
+
+        Returns the numbers, how many words each text has, and the others; None where Arrow is to be asked, since
+        this does not pay or is no array of strings.
+        """
+        array = one_string_array(texts)
+        loops = None if array is None else METER.loops(array)
+        if array is None or loops is None:
+            return None
+        data, bounds = _buffers_of(self.words)
+        if self._table is None:
+            self._table = loops.hash_words(data, bounds)
+        text_data, text_bounds = _buffers_of(array)
+        both = np.concatenate([data, text_data]) if len(data) else text_data
+        moved = text_bounds + np.int32(len(data))
+        numbers, lengths, starts, sizes = loops.number_words(both, moved, bounds, self._table)
+        return numbers, lengths, _cut_out(both, starts, sizes)
+
+
+def _buffers_of(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], Numbers]:
+    """Return the bytes of strings, one after the other, and the bounds between them."""
+    if not len(texts):
+        return np.empty(0, dtype=np.uint8), np.zeros(1, dtype=np.int32)
+    return _bytes_of(texts), np.concatenate([np.zeros(1, dtype=np.int32), _ends_of(texts)])
+
+
+def _cut_out(data: npt.NDArray[np.uint8], starts: Numbers, sizes: Numbers) -> pa.Array:
+    """Return the strings that begin at these places."""
+    bounds = np.zeros(len(starts) + 1, dtype=np.int32)
+    np.cumsum(sizes, out=bounds[1:])
+    places = np.arange(bounds[-1]) + np.repeat(starts - bounds[:-1], sizes)
+    return pa.StringArray.from_buffers(len(starts), pa.py_buffer(bounds), pa.py_buffer(data[places]))
+
+
+def one_string_array(texts: NGramsLike) -> pa.Array | None:
+    """Return texts as one Arrow array of strings, or None where they are anything else."""
+    array = texts if isinstance(texts, pa.Array | pa.ChunkedArray) else _all_strings(texts)
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
+    if array is None or not pa.types.is_string(array.type) or array.null_count or not len(array):
+        return None
+    return array
+
+
 def spaced(items: pa.Array) -> pa.Array:
     """Return items with a space behind each, as `split_spaced` cuts them."""
     return pc.binary_join_element_wise(items, "", " ")
@@ -119,10 +199,8 @@ def split_spaced(texts: NGramsLike, n: int) -> pa.Array | None:
     That needs no copy of every word, so it takes a third of the time of `parse_ngrams`. Returns None where the
     N-grams are anything else; then `parse_ngrams` is to find out what.
     """
-    array = texts if isinstance(texts, pa.Array | pa.ChunkedArray) else _all_strings(texts)
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
-    if array is None or not pa.types.is_string(array.type) or array.null_count or not len(array):
+    array = one_string_array(texts)
+    if array is None:
         return None
     ended = spaced(array)
     data = _bytes_of(ended)

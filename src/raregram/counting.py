@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raregram.contexts import KINDS, Numbers, build_vocabulary, insert_pads, split_texts
+from raregram.contexts import KINDS, KnownWords, Numbers, build_vocabulary, insert_pads, split_texts
 from raregram.corpus import Documents, Policy
 from raregram.counts import LONGEST_NGRAM, SIDES, Ints, parse_spans, shape_name
 from raregram.errors import InputError, check_choice, check_count
@@ -134,7 +134,7 @@ class Track:
 def count_batch(documents: Documents, plan: Plan, policy: Policy) -> Partial:
     """Count a batch of documents."""
     documents, items, lengths = _items_of(documents, plan, policy)
-    encoded = items.dictionary_encode()
+    encoded = items if pa.types.is_dictionary(items.type) else items.dictionary_encode()
     windows, starts = _long_enough(np.asarray(encoded.indices, dtype=np.int32), lengths, plan.n)
     distinct, tracks = _tracks(encoded.dictionary, windows.numbers, plan)
     targets, of_target = _target_windows(documents, lengths, plan)
@@ -206,9 +206,13 @@ def _as_letters(documents: Documents) -> Documents:
 
 
 def split_documents(documents: Documents, kind: str) -> tuple[pa.Array, Ints]:
-    """Return the items of all documents, one after the other, and how many each has."""
+    """Return the items of all documents, one after the other, maybe as a dictionary; and how many each has."""
     if documents.texts is not None:
-        return split_texts(documents.texts, kind)
+        compiled = KnownWords(pa.array([], pa.string())).number(documents.texts) if kind == "words" else None
+        if compiled is None:
+            return split_texts(documents.texts, kind)
+        numbers, lengths, words = compiled
+        return pa.DictionaryArray.from_arrays(numbers, words), lengths
     assert documents.items is not None
     return documents.items.flatten(), np.asarray(pc.list_value_length(documents.items), dtype=np.int64)
 
@@ -256,6 +260,7 @@ def _padded(documents: Documents, items: pa.Array, lengths: Ints, plan: Plan) ->
     pads = np.full(len(documents), plan.n) if chosen is None else np.where(chosen, plan.n, 0)
     shift = pads[documents.span_document] if plan.side == "left" else 0
     moved = replace(documents, span_start=documents.span_start + shift, span_end=documents.span_end + shift)
+    items = items.dictionary_decode() if pa.types.is_dictionary(items.type) else items
     return moved, insert_pads(items, lengths, pads, plan.side), lengths + pads
 
 

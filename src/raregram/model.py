@@ -20,6 +20,7 @@ from raregram.backoff import Backoff, Layout
 from raregram.contexts import (
     ABSENT,
     KINDS,
+    KnownWords,
     NGrams,
     NGramsLike,
     Numbers,
@@ -342,17 +343,31 @@ class Model:
     def _numbers(self, ngrams: NGramsLike, first: int, vocabulary: pa.Array | None) -> Numbers:
         """Number the items of N-grams of which the first is the caller's row `first`."""
         n = self.settings.n
-        words = split_spaced(ngrams, n) if vocabulary is not None else None
-        if words is None:
-            words = self.parse(ngrams, lambda row: f"N-gram {first + row + 1}").items
-            vocabulary = None
-        numbers = number_items(words, self.items if vocabulary is None else vocabulary)
-        if isinstance(self.table, Backoff):
+        compiled = self._known_words.number(ngrams) if vocabulary is not None else None
+        if compiled is not None and (compiled[1] == n).all():
+            numbers, _, others = compiled
+            unknown = np.flatnonzero(numbers >= len(self.items))
+            which = numbers[unknown] - len(self.items)
+            numbers[unknown] = ABSENT
+        else:
+            words = split_spaced(ngrams, n) if vocabulary is not None else None
+            if words is None:
+                words = self.parse(ngrams, lambda row: f"N-gram {first + row + 1}").items
+                vocabulary = None
+            numbers = number_items(words, self.items if vocabulary is None else vocabulary)
+            if not isinstance(self.table, Backoff):
+                return numbers.reshape(-1, n)
             unknown = np.flatnonzero(numbers < 0)
             found = words.take(pa.array(unknown)).dictionary_encode()
             others = found.dictionary if vocabulary is None else unspaced(found.dictionary)
-            numbers = self.table.number_others(numbers, unknown, others, np.asarray(found.indices))
+            which = np.asarray(found.indices)
+        if isinstance(self.table, Backoff):
+            numbers = self.table.number_others(numbers, unknown, others, which)
         return numbers.reshape(-1, n)
+
+    @cached_property
+    def _known_words(self) -> KnownWords:
+        return KnownWords(self.items)
 
     def number_rows(self, items: pa.Array, keys: Numbers) -> Numbers:
         """Return the item numbers of N-grams that are given as indices into some items: (N-grams, n)."""

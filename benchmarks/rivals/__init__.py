@@ -1,0 +1,161 @@
+"""raregram beside everything a user would pick instead: each rival a short adapter behind one interface."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+
+PART = 1 << 18  # contexts written at a time
+SUFFIXES = (2, 3, 4)  # lengths of the suffixes that some rivals get beside the units
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be learnt, and where a rival may keep files."""
+
+    target: str
+    n: int
+    scratch: Path
+    documents: Path | None = None  # the tagged training articles; None where there are contexts alone
+    seed: int = 0
+
+
+class Rival(ABC):
+    """A tool that learns to rank contexts.
+
+    `format` is not timed, in the rivals' favour: it writes contexts as the tool wants to read them. `read` and `fit`
+    are timed together as training, and `score` from formatted text to scores.
+    """
+
+    settings: ClassVar[Sequence[dict[str, Any]]] = ({},)  # few, to choose from on validation
+    reads_documents: ClassVar[bool] = False  # whether `read` takes the task's articles, where there are any
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+
+    @abstractmethod
+    def format(self, texts: pa.Array, labels: Bools | None = None) -> Any:
+        """Write contexts as this tool wants to read them; training contexts come with their labels."""
+
+    def read(self, formatted: Any, labels: Bools | None) -> None:  # noqa: B027 - some tools read when they fit
+        """Make of formatted training contexts what the tool learns from, once for all settings."""
+
+    @abstractmethod
+    def fit(self, **setting: Any) -> None:
+        """Learn."""
+
+    @abstractmethod
+    def score(self, formatted: Any) -> Floats:
+        """Return a score for each context; the higher, the more like the target's."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write what scoring needs to a folder."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A rival in the list."""
+
+    path: str  # module:class
+    title: str
+    needs: tuple[str, ...] = ()  # what benchmarks/install.py must have installed
+    ours: bool = False
+    on_request: bool = False  # run only when asked by name
+
+
+REGISTRY: dict[str, Entry] = {
+    "raregram": Entry("rivals.ours:Backoff", "raregram back-off", ours=True),
+    "raregram-contexts": Entry("rivals.ours:FromContexts", "raregram back-off, from contexts", ours=True),
+    "raregram-1mb": Entry("rivals.ours:OneMegabyte", "raregram back-off, 1 MB", ours=True),
+    "raregram-selective": Entry("rivals.ours:Selective", "raregram selective (the paper's)", ours=True),
+    "bernoulli-nb": Entry("rivals.bayes:Bernoulli", "scikit-learn BernoulliNB", ("scikit-learn",)),
+    "complement-nb": Entry("rivals.bayes:Complement", "scikit-learn ComplementNB", ("scikit-learn",)),
+    "categorical-nb": Entry("rivals.bayes:Categorical", "scikit-learn CategoricalNB", ("scikit-learn",)),
+    "lr-units": Entry("rivals.linear:LiblinearUnits", "liblinear, units", ("scikit-learn",)),
+    "lr-suffixes": Entry("rivals.linear:LiblinearSuffixes", "liblinear, units and suffixes", ("scikit-learn",)),
+    "sgd-units": Entry("rivals.linear:SgdUnits", "SGD, units", ("scikit-learn",)),
+    "sgd-suffixes": Entry("rivals.linear:SgdSuffixes", "SGD, units and suffixes", ("scikit-learn",)),
+    "fasttext": Entry("rivals.fasttext:FastText", "fastText", ("fasttext",)),
+    "fasttext-autotune": Entry("rivals.fasttext:Autotuned", "fastText, autotuned", ("fasttext",), on_request=True),
+    "vw": Entry("rivals.vw:VowpalWabbit", "Vowpal Wabbit", ("vowpalwabbit",)),
+    "ulsif": Entry("rivals.ulsif:Ulsif", "densratio uLSIF", ("scikit-learn", "densratio")),
+    "kenlm": Entry("rivals.kenlm:KenLM", "KenLM, a pair of models", ("kenlm", "lmplz")),
+    "dsir": Entry("rivals.dsir:Dsir", "DSIR, hashed n-grams", ("data-selection",)),
+}
+LOGISTIC = ("lr-units", "lr-suffixes", "sgd-units", "sgd-suffixes")  # logistic regression, by any solver
+
+
+def find(name: str) -> Entry:
+    """Return the entry of a rival; a name with a colon in it is the path of one that is not in the list."""
+    if ":" in name:
+        return Entry(name, name)
+    if name not in REGISTRY:
+        raise KeyError(f"there is no rival {name!r}; there are {', '.join(REGISTRY)}")
+    return REGISTRY[name]
+
+
+def load(name: str) -> type[Rival]:
+    """Import a rival's class."""
+    module, _, attribute = find(name).path.partition(":")
+    found: type[Rival] = getattr(import_module(module), attribute)
+    return found
+
+
+def parts(texts: pa.Array) -> Iterator[tuple[int, pa.Array]]:
+    """Yield (first row, contexts), some at a time."""
+    for first in range(0, len(texts), PART):
+        part = texts[first : first + PART]
+        yield first, part.combine_chunks() if isinstance(part, pa.ChunkedArray) else part
+
+
+def columns(texts: pa.Array, n: int) -> list[pa.Array]:
+    """Return the words of contexts by position."""
+    words = pc.split_pattern(texts, " ").flatten()
+    if len(words) != n * len(texts):
+        raise ValueError(f"contexts must have {n} words each, with single spaces between them")
+    return [words.take(pa.array(np.arange(k, len(words), n))) for k in range(n)]
+
+
+def marked_lines(texts: pa.Array, n: int, suffixes: Sequence[int] = ()) -> pa.Array:
+    """Return contexts as position-marked tokens, `0=the 1=bank s2=the_bank`."""
+    words = columns(texts, n)
+    tokens = [_prefixed(f"{k}=", column) for k, column in enumerate(words)]
+    for length in suffixes:
+        if length <= n:
+            tokens.append(_prefixed(f"s{length}=", pc.binary_join_element_wise(*words[n - length :], "_")))
+    return pc.binary_join_element_wise(*tokens, " ")
+
+
+def marked_list(texts: pa.Array, n: int, suffixes: Sequence[int] = ()) -> list[str]:
+    """Return the same as a list."""
+    return [line for _, part in parts(texts) for line in marked_lines(part, n, suffixes).to_pylist()]
+
+
+def write_lines(path: Path, arrays: Iterator[pa.Array]) -> Path:
+    """Write arrays of strings to a file, one string a line."""
+    with path.open("w", encoding="utf-8") as file:
+        for array in arrays:
+            file.write("\n".join(array.to_pylist()) + "\n")
+    return path
+
+
+def with_labels(lines: pa.Array, labels: Bools, yes: str, no: str) -> pa.Array:
+    """Put a class's name before each line."""
+    return pc.binary_join_element_wise(pc.if_else(pa.array(labels), yes, no), lines, "")
+
+
+def _prefixed(prefix: str, column: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(prefix, column, "")

@@ -1,0 +1,166 @@
+"""The files that every rival is measured on, made once.
+
+A data folder holds `about.json` (n, targets), for each training size `contexts-SIZE.parquet` (`text` and a column of
+truth values a target) and, where there are tagged articles, `train-SIZE.parquet`; and `valid.parquet` and
+`test.parquet` (each N-gram type once, in byte order, with what is correct).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import raregram as rg
+from raregram.contexts import split_texts
+from raregram.evaluation import correct_types
+from raregram.experiment import Config, _split, load_corpus
+from raregram.synthetic import SyntheticCorpus
+from rivals import Bools
+
+Say = Callable[[str], None]
+
+SYNTHETIC, SIGNAL = 5_000_000, "SIGNAL"  # contexts and target of the corpus for speed alone
+SYNTHETIC_PART, SYNTHETIC_TYPES, SYNTHETIC_WORDS, SYNTHETIC_SHARE = 500_000, 200_000, 100_000, 0.02
+
+
+@dataclass(frozen=True)
+class Part:
+    """Contexts, and which belong to a target."""
+
+    texts: pa.ChunkedArray
+    labels: Bools
+
+
+@dataclass(frozen=True)
+class Data:
+    """A data folder."""
+
+    folder: Path
+
+    @property
+    def n(self) -> int:
+        """The number of words of a context."""
+        return int(json.loads((self.folder / "about.json").read_text())["n"])
+
+    @property
+    def targets(self) -> list[str]:
+        """The targets."""
+        return list(json.loads((self.folder / "about.json").read_text())["targets"])
+
+    def documents(self, size: int) -> Path | None:
+        """Return the file of tagged training articles, if there is one."""
+        path = self.folder / f"train-{size}.parquet"
+        return path if path.exists() else None
+
+    def contexts(self, size: int, target: str) -> Part:
+        """Return the training contexts."""
+        return self._read(f"contexts-{size}", target)
+
+    def num_contexts(self, size: int) -> int:
+        """Return how many there are."""
+        return int(pq.read_metadata(self.folder / f"contexts-{size}.parquet").num_rows)
+
+    def types(self, part: str, target: str) -> Part:
+        """Return the N-gram types of "valid" or "test"."""
+        return self._read(part, target)
+
+    def _read(self, name: str, target: str) -> Part:
+        table = pq.read_table(self.folder / f"{name}.parquet", columns=["text", target], use_threads=False)
+        return Part(table["text"], np.asarray(table[target], dtype=bool))
+
+    def describe(self, n: int, targets: Sequence[str]) -> None:
+        """Say what the folder holds; done last, so that half a folder is not taken for a whole one."""
+        (self.folder / "about.json").write_text(json.dumps({"n": n, "targets": list(targets)}))
+
+
+def reuters(folder: Path, sizes: Sequence[int], config: Config, say: Say) -> Data:
+    """Make the files of an experiment: the training parts are the first articles of its training articles."""
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = [size for size in sizes if not (folder / f"contexts-{size}.parquet").exists()]
+    data = Data(folder)
+    if missing or not (folder / "about.json").exists():
+        say(f"making the data for {', '.join(f'{size:,}' for size in sizes)} articles")
+        split = _split(config, load_corpus(config))
+        for size in missing:
+            if size > len(split["train"]):
+                raise ValueError(f"there are only {len(split['train']):,} training articles, not {size:,}")
+            write_training(folder, size, split["train"][:size], config)
+        for name in ("valid", "test"):
+            if not (folder / f"{name}.parquet").exists():
+                write_types(folder / f"{name}.parquet", split[name], config)
+        data.describe(config.n, config.targets)
+    return data
+
+
+def write_training(folder: Path, size: int, articles: pa.Table, config: Config) -> None:
+    """Write tagged articles and their contexts; check them against the totals of raregram's own count."""
+    pq.write_table(articles, folder / f"train-{size}.parquet")
+    counted = rg.count(folder / f"train-{size}.parquet", n=config.n, targets=config.targets, threads=1)
+    totals, draft = np.zeros(1 + len(config.targets), dtype=np.int64), folder / "draft"
+    with pq.ParquetWriter(draft, _schema(config.targets)) as writer:
+        for table in contexts_of(articles, config):
+            writer.write_table(table)
+            totals += [len(table), *(int(np.sum(np.asarray(table[target]))) for target in config.targets)]
+    expected = [counted.totals[0], *(counted.totals[counted.column(target)] for target in config.targets)]
+    if totals.tolist() != [int(total) for total in expected]:
+        raise AssertionError(f"the contexts are not those that raregram counts: {totals.tolist()}, not {expected}")
+    draft.replace(folder / f"contexts-{size}.parquet")
+
+
+def contexts_of(articles: pa.Table, config: Config) -> Iterator[pa.Table]:
+    """Yield the contexts of articles as they stand, before every boundary that has n words on its left."""
+    for first in range(0, len(articles), 1000):
+        part = articles[first : first + 1000]
+        words, lengths = split_texts(part["text"].combine_chunks(), "words")
+        ends = np.cumsum(lengths)
+        texts: list[str] = []
+        labels: dict[str, list[bool]] = {target: [] for target in config.targets}
+        for row, spans in enumerate(part["spans"].to_pylist()):
+            items = words[ends[row] - lengths[row] : ends[row]].to_pylist()
+            boundaries = range(config.n, len(items) + 1)
+            texts += [" ".join(items[i - config.n : i]) for i in boundaries]
+            for target, column in labels.items():
+                starts = {span["start"] for span in spans if span["label"] == target}
+                column += [i in starts for i in boundaries]
+        yield pa.table({"text": texts, **labels}, schema=_schema(config.targets))
+
+
+def write_types(path: Path, articles: pa.Table, config: Config) -> None:
+    """Write the N-gram types of articles and what is correct."""
+    counts = rg.count(articles, n=config.n, targets=config.targets, spans=["units", "whole"])
+    correct = {target: correct_types(counts, target) for target in config.targets}
+    pq.write_table(pa.table({"text": counts.whole_ngrams().texts(counts.kind), **correct}), path)
+
+
+def synthetic(folder: Path, contexts: int, seed: int, say: Say) -> Data:
+    """Make contexts of ten words from Zipf's law, one in fifty from a tilted one, part by part."""
+    folder.mkdir(parents=True, exist_ok=True)
+    data = Data(folder)
+    if not (folder / f"contexts-{contexts}.parquet").exists() or not (folder / "about.json").exists():
+        say(f"making {contexts:,} synthetic contexts")
+        source = SyntheticCorpus.make(SYNTHETIC_WORDS, n=10, strength=1.5, seed=seed)
+        draft = folder / "draft"
+        with pq.ParquetWriter(draft, _schema([SIGNAL])) as writer:
+            for number, first in enumerate(range(0, contexts, SYNTHETIC_PART)):
+                rows = min(SYNTHETIC_PART, contexts - first)
+                writer.write_table(_sampled(source, rows, seed=seed + 10 + number))
+        draft.replace(folder / f"contexts-{contexts}.parquet")
+        for number, name in enumerate(("valid", "test")):
+            pq.write_table(_sampled(source, SYNTHETIC_TYPES, seed=seed + number), folder / f"{name}.parquet")
+        data.describe(10, [SIGNAL])
+    return data
+
+
+def _sampled(source: SyntheticCorpus, rows: int, seed: int) -> pa.Table:
+    numbers, labels = source.sample(int(rows * SYNTHETIC_SHARE), rows - int(rows * SYNTHETIC_SHARE), seed=seed)
+    return pa.table({"text": source.texts(numbers), SIGNAL: labels}, schema=_schema([SIGNAL]))
+
+
+def _schema(targets: Sequence[str]) -> pa.Schema:
+    return pa.schema([("text", pa.string()), *((target, pa.bool_()) for target in targets)])

@@ -1,0 +1,192 @@
+"""One rival on one task in one process: `python -m rivals.run DATA SIZE TARGET RIVAL` prints one JSON object."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from raregram.evaluation import TOP, f1_score, top_hits
+from rivals import Bools, Floats, Rival, Task, load
+from rivals.data import Data
+
+SCORINGS = 3  # rounds of scoring, of which the median counts
+LONG = 20.0  # seconds; a scoring that takes longer is not repeated
+WARM = 2.0  # seconds of scoring before the clock starts, for whatever is loaded or compiled at first use
+GIGABYTE = 1 << 30
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("size", type=int)
+    parser.add_argument("target")
+    parser.add_argument("rival")
+    parser.add_argument("--k", type=int, default=TOP)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--setting", type=json.loads, help="this one, without choosing on validation")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds; no new setting is tried near the end")
+    parser.add_argument("--memory", type=float, default=16.0, help="gigabytes that may be taken")
+    arguments = parser.parse_args()
+    limit = int(arguments.memory * GIGABYTE)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    report = _silence()
+    try:
+        result = measure(arguments)
+    except MemoryError:
+        result = {"failed": f"out of memory at {arguments.memory:g} GB"}
+    except Exception as error:
+        result = {"failed": " ".join(f"{type(error).__name__}: {error}".split())[:300]}
+    print(json.dumps(result), file=report, flush=True)
+
+
+def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Read, choose, fit, score and save; return the measurements."""
+    began = time.perf_counter()
+    pa.set_cpu_count(1)
+    data = Data(arguments.data)
+    documents = data.documents(arguments.size)
+    with tempfile.TemporaryDirectory(prefix="rival-") as scratch:
+        task = Task(arguments.target, data.n, Path(scratch), documents, arguments.seed)
+        rival = load(arguments.rival)(task)
+        read_seconds = _read(rival, data, arguments)
+        tried: list[dict[str, Any]] = []
+        setting = arguments.setting
+        if setting is None:
+            tried = choose(rival, data, arguments, began)
+            setting = max(tried, key=lambda entry: entry["valid_f1"])["setting"]
+        if tried and tried[-1]["setting"] == setting:
+            fit_seconds = tried[-1]["fit_seconds"]
+        else:
+            fit_seconds, _ = timed(lambda: rival.fit(**setting))
+        test = data.types("test", arguments.target)
+        formatted = rival.format(test.texts)
+        scorings = score(rival, formatted)
+        scores = scorings[-1][1]
+        _check(scores, len(test.labels))
+        return {
+            "setting": setting,
+            "tried": tried,
+            "settings_left_out": len(rival.settings) - len(tried) if tried else 0,
+            "test_f1": f1(scores, test.labels, arguments.k),
+            "average_precision": average_precision(scores, test.labels),
+            "share_correct": float(test.labels.mean()),
+            "contexts": data.num_contexts(arguments.size),
+            "types": len(scores),
+            "read_seconds": read_seconds,
+            "fit_seconds": fit_seconds,
+            "contexts_per_second": len(scores) / statistics.median(seconds for seconds, _ in scorings),
+            "model_bytes": saved_bytes(rival, Path(scratch)),
+            "peak_bytes": peak_bytes(),
+        }
+
+
+def _read(rival: Rival, data: Data, arguments: argparse.Namespace) -> float:
+    """Let a rival read the training contexts; what reads articles itself needs none. Return the seconds."""
+    if rival.reads_documents and rival.task.documents is not None:
+        return timed(lambda: rival.read(None, None))[0]
+    train = data.contexts(arguments.size, arguments.target)
+    formatted = rival.format(train.texts, train.labels)
+    labels = train.labels
+    del train
+    return timed(lambda: rival.read(formatted, labels))[0]
+
+
+def choose(rival: Rival, data: Data, arguments: argparse.Namespace, began: float) -> list[dict[str, Any]]:
+    """Measure settings on validation; leave out the rest where the time would not do for another one."""
+    valid = data.types("valid", arguments.target)
+    formatted = rival.format(valid.texts)
+    tried: list[dict[str, Any]] = []
+    longest = 0.0
+    for setting in rival.settings:
+        start = time.perf_counter()
+        if tried and start - began + 3 * longest > arguments.limit:
+            break
+        fit_seconds, _ = timed(lambda setting=setting: rival.fit(**setting))  # type: ignore[misc]
+        scores = rival.score(formatted)
+        _check(scores, len(valid.labels))
+        valid_f1 = f1(scores, valid.labels, arguments.k)
+        tried.append({"setting": setting, "valid_f1": valid_f1, "fit_seconds": fit_seconds})
+        longest = max(longest, time.perf_counter() - start)
+    return tried
+
+
+def score(rival: Rival, formatted: Any) -> list[tuple[float, Floats]]:
+    """Score all contexts some times; return the seconds and the scores."""
+    began = time.perf_counter()
+    while time.perf_counter() < began + WARM:
+        rival.score(formatted)
+    scorings = [timed(lambda: rival.score(formatted))]
+    while len(scorings) < SCORINGS and scorings[0][0] < LONG:
+        scorings.append(timed(lambda: rival.score(formatted)))
+    return scorings
+
+
+def f1(scores: Floats, correct: Bools, k: int) -> float:
+    """Return F1 of the top K; ties keep the byte order of the contexts, which knows nothing of what is correct."""
+    k = min(k, len(scores))
+    return f1_score(top_hits(scores, correct, k), k, int(correct.sum()))
+
+
+def average_precision(scores: Floats, correct: Bools) -> float:
+    """Return the average precision; tied contexts count as found together."""
+    from sklearn.metrics import average_precision_score
+
+    return float(average_precision_score(correct, np.nan_to_num(scores, nan=-1e300, posinf=1e300, neginf=-1e300)))
+
+
+def saved_bytes(rival: Rival, scratch: Path) -> int:
+    """Save the model to a folder of its own and return the folder's size."""
+    folder = scratch / "saved"
+    folder.mkdir()
+    rival.save(folder)
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process, or one that it started, ever held.
+
+    A child's figure begins with what its parent held when it started it, so the two must not be added up. For the
+    same reason this process's own figure comes from the kernel's high-water mark, which begins anew with a program.
+    """
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        own = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) * 1024
+
+
+def timed(task: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the seconds that a task takes, and what it returns."""
+    start = time.perf_counter()
+    result = task()
+    return time.perf_counter() - start, result
+
+
+def _check(scores: Floats, number: int) -> None:
+    if scores.shape != (number,):
+        raise ValueError(f"{number} contexts gave scores of the shape {scores.shape}")
+    if np.isnan(scores).all():
+        raise ValueError("every score is NaN")
+
+
+def _silence() -> Any:
+    """Send to standard error whatever the tools print; return a file for the result."""
+    report = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return report
+
+
+if __name__ == "__main__":
+    main()
