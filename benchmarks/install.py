@@ -43,7 +43,7 @@ def main() -> None:
     folder = parser.parse_args().folder.absolute()
     if not (folder / "bin/python").exists():
         run(sys.executable, "-m", "venv", folder)
-    pip(folder, "--editable", f"{PROJECT}[paper]", SCIKIT_LEARN)
+    pip(folder, "--editable", f"{PROJECT}[fast,paper]", SCIKIT_LEARN)
     steps: dict[str, Callable[[], None]] = {
         name: lambda name=name: packages(folder, name)  # type: ignore[misc]
         for name in PACKAGES

@@ -29,6 +29,7 @@ NO_TARGET: set[Any] = {None, "", "O"}  # labels of contexts that belong to no ta
 ABSENT = -1  # the number of an item that a vocabulary does not hold
 PAD = ""  # stands beyond the ends of a document; no item of a text is empty
 CHUNK = 1 << 16  # N-grams handled at a time: small enough for the cache, large enough to forget Python
+LARGEST_TEXT = (1 << 31) - 1  # bytes at a time: places in them are numbers of 32 bits
 WORTH_COMPILING = 1 << 26  # bytes of text: Arrow takes about as long for them as Numba takes to load
 
 
@@ -116,6 +117,11 @@ class Meter:
     def loops(self, texts: pa.Array) -> ModuleType | None:
         """Return `raregram.kernels` where it pays and Numba is installed."""
         self.bytes += texts.nbytes
+        return self.loaded
+
+    @property
+    def loaded(self) -> ModuleType | None:
+        """The same, when nothing more is read."""
         return _kernels() if self.bytes > WORTH_COMPILING else None
 
 
@@ -152,6 +158,8 @@ class KnownWords:
         if self._table is None:
             self._table = loops.hash_words(data, bounds)
         text_data, text_bounds = _buffers_of(array)
+        if len(data) + len(text_data) > LARGEST_TEXT:
+            return None
         both = np.concatenate([data, text_data]) if len(data) else text_data
         moved = text_bounds + np.int32(len(data))
         numbers, lengths, starts, sizes = loops.number_words(both, moved, bounds, self._table)

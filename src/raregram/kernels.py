@@ -23,6 +23,7 @@ SMALLEST = 1 << 12  # slots
 PLACE = np.uintp  # the type of all indices: Numba looks at each signed one whether it counts from the end
 ONE = PLACE(1)
 START, PRIME = np.uint64(1469598103934665603), np.uint64(1099511628211)  # FNV-1a
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # that of `raregram.pairs`
 HALF, LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 SPACES = [chr(code) for code in range(0x3001) if chr(code).isspace()]  # where `str.split` splits
@@ -120,6 +121,45 @@ def number_words(
         lengths[text] = words - before
     others = extents[len(known_bounds) - 1 : size]
     return numbers[:words], lengths, (others >> HALF).astype(np.int32), (others & LOW).astype(np.int32)
+
+
+@compiled
+def follow(
+    numbers: npt.NDArray[np.int64],
+    items: npt.NDArray[np.int64],
+    num_items: int,
+    keys: npt.NDArray[np.unsignedinteger[Any]],
+    begins: npt.NDArray[np.int32],
+    shift: int,
+    values: npt.NDArray[np.float32],
+    total: npt.NDArray[np.float32],
+) -> None:
+    """Step from suffixes to those that are one item longer, as `raregram.pairs` keeps them.
+
+    Args:
+        numbers: of the suffix of each context, -1 for none; replaced by those of the longer ones.
+        items: the further item of each context.
+        num_items: items from this number on are in no suffix.
+        keys: the pairs, bucket by bucket,
+        begins: where each bucket begins,
+        shift: and how many bits of a hash do not count.
+        values: of each longer suffix.
+        total: of each context, replaced where there is a longer suffix.
+    """
+    width, bits = np.uint64(num_items), np.uint64(shift)
+    for context in range(len(numbers)):
+        number, item = numbers[context], items[context]
+        if number >= 0:
+            numbers[context] = -1
+            if item < num_items:
+                key = np.uint64(number) * width + np.uint64(item)
+                bucket = PLACE((key * MULTIPLIER) >> bits)
+                place, end = PLACE(begins[bucket]), PLACE(begins[bucket + ONE])
+                while place < end and keys[place] != key:
+                    place += ONE
+                if place < end:
+                    numbers[context] = place
+                    total[context] = values[place]
 
 
 @compiled

@@ -90,6 +90,11 @@ class PairTable:
             open_, end, codes, at = open_.take(more), end.take(more), codes.take(more), at.take(more)
         return place.astype(np.int64)
 
+    @property
+    def shift(self) -> int:
+        """How many bits of a hash do not count."""
+        return 65 - (len(self.begins) - 1).bit_length()
+
 
 def _bucket(codes: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.int64]:
     return ((codes * MULTIPLIER) >> np.uint64(64 - bits)).view(np.int64)

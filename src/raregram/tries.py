@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from raregram.contexts import Numbers
+from raregram.contexts import ABSENT, METER, Numbers
 from raregram.pairs import Ints, PairTable
 from raregram.tables import CellNumbers
 
@@ -94,6 +94,17 @@ class Trie:
     ) -> npt.NDArray[np.float32]:
         """Return what the longest suffix held adds to each context."""
         total = np.zeros(len(columns[0]), dtype=np.float32)
+        loops = METER.loaded
+        if loops is not None:
+            near, far = (None, None) if name_of is None else name_of
+            nearest = _taken(near, columns[0])
+            number = np.where(nearest < len(self.names), nearest, ABSENT)
+            for suffixes, column in zip(self.suffixes, columns[1:], strict=False):
+                pairs, items = suffixes.pairs, _taken(far, column)
+                loops.follow(
+                    number, items, len(self.names), pairs.keys, pairs.begins, pairs.shift, suffixes.total, total
+                )
+            return total
         for length, rows, number in self.walk(columns, name_of):
             total[rows] = self.suffixes[length - 2].total.take(number, mode="clip")
         return total
@@ -103,3 +114,8 @@ class Trie:
         """Bytes in memory."""
         arrays = sum(part.nbytes for part in self.units) + sum(part.nbytes for part in self.suffixes)
         return int(self.names.nbytes) + arrays
+
+
+def _taken(table: npt.NDArray[Any] | None, column: npt.NDArray[Any]) -> Ints:
+    """Look numbers up in a table, if there is one."""
+    return np.asarray(column if table is None else table.take(column, mode="clip"), dtype=np.int64)

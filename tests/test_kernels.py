@@ -1,0 +1,149 @@
+"""The compiled loops, against `str.split`, dictionaries, and what Arrow and NumPy find without them."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import raregram as rg
+from raregram import contexts
+from raregram.contexts import KnownWords
+from raregram.synthetic import SyntheticCorpus
+
+SPACES = "".join(chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace())
+ALIKE = "\u00a1\u0084\u1681\u200b\u2027\u2030\u205e\u3001\u180e\ufeff\x1b\x21\x00\x7f\x80"  # next to white space
+LETTERS = st.sampled_from("ab" + "éß字\U0001f600" + SPACES + ALIKE)
+TEXTS = st.lists(st.text(LETTERS, max_size=12) | st.text(max_size=8).filter(lambda text: text.isprintable()))
+
+
+@pytest.fixture
+def meter(monkeypatch):
+    """Compiled loops from the first byte on."""
+    monkeypatch.setattr(contexts.METER, "bytes", contexts.WORTH_COMPILING + 1)
+    return contexts.METER
+
+
+def without_loops(task):
+    """Do something as if Numba were not worth loading."""
+    before = contexts.METER.bytes
+    contexts.METER.bytes = -(10**15)
+    try:
+        return task()
+    finally:
+        contexts.METER.bytes = before
+
+
+@settings(max_examples=300, deadline=None)
+@given(texts=TEXTS.filter(bool), known=st.lists(st.text("abéß字", min_size=1, max_size=3), unique=True))
+def test_words_are_those_of_str_split_and_get_numbers_in_order(texts, known):
+    contexts.METER.bytes = max(contexts.METER.bytes, contexts.WORTH_COMPILING + 1)
+    numbers, lengths, others = KnownWords(pa.array(known, pa.string())).number(pa.array(texts))
+    index = {word: number for number, word in enumerate(known)}
+    expected = [[index.setdefault(word, len(index)) for word in text.split()] for text in texts]
+    assert numbers.tolist() == [number for row in expected for number in row]
+    assert lengths.tolist() == [len(row) for row in expected]
+    assert others.to_pylist() == list(index)[len(known) :]
+    others.validate(full=True)
+
+
+def test_every_white_space_of_unicode_splits(meter):
+    texts = [f"a{space}b" for space in SPACES] + [f"a{letter}b" for letter in ALIKE]
+    _, lengths, _ = KnownWords(pa.array([], pa.string())).number(pa.array(texts))
+    assert lengths.tolist() == [len(text.split()) for text in texts]
+
+
+def test_tables_grow_with_many_words_and_collisions(meter):
+    words = [f"w{number}" for number in range(50_000)]
+    texts = pa.array([" ".join(words[first : first + 100]) for first in range(0, len(words), 100)] * 2)
+    numbers, _, others = KnownWords(pa.array(words[:7])).number(texts)
+    assert numbers.tolist() == [*range(50_000)] * 2
+    assert others.to_pylist() == words[7:]
+
+
+def test_slices_and_other_types_are_read_as_they_are(meter):
+    texts = pa.array(["x", "b a", "", "a", "y"])
+    numbers, lengths, others = KnownWords(pa.array(["z", "a"])[1:]).number(texts[1:4])
+    assert (numbers.tolist(), lengths.tolist(), others.to_pylist()) == ([1, 0, 0], [2, 0, 1], ["b"])
+    assert KnownWords(pa.array(["a"])).number(["a b", "c"])[0].tolist() == [0, 1, 2]
+    assert KnownWords(pa.array(["a"])).number(pa.chunked_array([["a"], ["b"]]))[0].tolist() == [0, 1]
+    for other in ([["a"]], pa.array([1]), pa.array(["a", None]), [], [object()]):
+        assert KnownWords(pa.array(["a"])).number(other) is None
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    source = SyntheticCorpus.make(items=3_000, n=6, seed=5)
+    contexts_, at_target = source.sample(3_000, 20_000, seed=6)
+    return source.texts(contexts_), np.where(at_target, "T", "O")
+
+
+@pytest.mark.parametrize("estimator", ["backoff", "selective", "product"])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_scores_are_the_same_bit_for_bit(corpus, meter, estimator, side):
+    texts, labels = corpus
+    spans = ["units", "suffixes:4", "shapes:3"]
+    train = rg.Counts.from_contexts(texts[:15_000], labels[:15_000], spans=spans, side=side)
+    model = rg.fit(train, "T", estimator)
+    strange = [" Never\tseen\u00a0before, 17 of  these ", "a b c d e f", "é é é é é é"]
+    asked = [*texts[12_000:], *strange]
+    plain = without_loops(lambda: model.log_ratio(asked))
+    assert np.array_equal(model.log_ratio(asked), plain)
+    assert np.array_equal(model.numbers(asked), without_loops(lambda: model.numbers(asked)))
+    assert len(set(plain.tolist())) > 1_000
+
+
+def test_a_large_key_is_found_too(corpus, meter):
+    """Pairs whose numbers need more than 32 bits are kept in another type."""
+    rng = np.random.default_rng(1)
+    words = np.array([f"w{number}" for number in range(120_000)])
+    texts = [" ".join(row) for row in words[rng.integers(0, len(words), (120_000, 3))]]
+    labels = np.where(rng.random(len(texts)) < 0.3, "T", "O")
+    counts = rg.Counts.from_contexts(texts, labels, spans=["units", "suffixes:3"])
+    model = rg.fit(counts, "T", "backoff", shapes=0, lam=1e-9, unit_lam=1e-9)
+    assert model.table.words.suffixes[0].pairs.keys.dtype == np.uint64
+    assert np.array_equal(model.log_ratio(texts), without_loops(lambda: model.log_ratio(texts)))
+
+
+@pytest.mark.parametrize("options", [{}, {"pad": True}, {"spans": ["suffixes:3", "shapes:2"]}, {"side": "right"}])
+def test_counts_are_the_same(meter, options):
+    documents = [
+        {"text": "In  Rome,\u3000she\x1fsaid \n so é", "spans": [(1, 2, "LOC")]},
+        {"text": "short", "spans": []},
+        {"text": "", "spans": []},
+        {"text": "he left Oslo for Rome, then for good", "spans": [(2, 3, "LOC"), (4, 5, "LOC")]},
+    ]
+    compiled = rg.count(documents, n=3, **options)
+    assert compiled == without_loops(lambda: rg.count(documents, n=3, **options))
+
+
+def test_a_wrong_number_of_words_is_still_named(corpus, meter):
+    texts, labels = corpus
+    model = rg.fit(rg.Counts.from_contexts(texts[:2000], labels[:2000]), "T")
+    with pytest.raises(rg.errors.InputError, match="N-gram 1501 has 2 words, expected 6"):
+        model.log_ratio([*texts[:1500], "only two", *texts[:10]])
+
+
+def test_little_text_does_not_load_numba_and_much_does():
+    code = (
+        "import sys, pyarrow as pa; from raregram import contexts; words = contexts.KnownWords(pa.array(['a']));"
+        "assert words.number(['a b']) is None and 'numba' not in sys.modules;"
+        "contexts.METER.bytes = contexts.WORTH_COMPILING; assert words.number(['a b']) is not None"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_without_numba_arrow_does_the_work(monkeypatch, meter):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "numba" else find(name))
+    contexts._kernels.cache_clear()
+    try:
+        assert KnownWords(pa.array(["a"])).number(["a b"]) is None
+    finally:
+        contexts._kernels.cache_clear()
