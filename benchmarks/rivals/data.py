@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import raregram as rg
 from raregram.contexts import split_texts
 from raregram.evaluation import correct_types
-from raregram.experiment import Config, _split, load_corpus
+from raregram.experiment import Config, load_corpus, split_corpus
 from raregram.synthetic import SyntheticCorpus
 from rivals import Bools
 
@@ -86,7 +86,7 @@ def reuters(folder: Path, sizes: Sequence[int], config: Config, say: Say) -> Dat
     data = Data(folder)
     if missing or not (folder / "about.json").exists():
         say(f"making the data for {', '.join(f'{size:,}' for size in sizes)} articles")
-        split = _split(config, load_corpus(config))
+        split = split_corpus(config, load_corpus(config))
         for size in missing:
             if size > len(split["train"]):
                 raise ValueError(f"there are only {len(split['train']):,} training articles, not {size:,}")

@@ -46,9 +46,7 @@ class LiblinearSuffixes(LiblinearUnits):
 class SgdUnits(Linear):
     """Stochastic gradient descent, plain and averaged."""
 
-    settings = tuple(
-        {"alpha": alpha, "average": average} for alpha in (3e-6, 1e-5, 3e-5, 1e-4) for average in (False, True)
-    )
+    settings = tuple({"alpha": alpha, "average": average} for alpha in (1e-5, 3e-5) for average in (False, True))
 
     def make(self, **setting: Any) -> Any:
         """Make the classifier."""

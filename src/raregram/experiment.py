@@ -128,7 +128,7 @@ def run(config: Config, corpus: pa.Table, work: Path, say: Say = lambda text: No
 
 def count_splits(config: Config, corpus: pa.Table, work: Path, say: Say = lambda text: None) -> Splits:
     """Split a corpus and count its parts."""
-    return Splits(*(_counted(config, part, name, work, say) for name, part in _split(config, corpus).items()))
+    return Splits(*(_counted(config, part, name, work, say) for name, part in split_corpus(config, corpus).items()))
 
 
 def load_corpus(config: Config) -> pa.Table:
@@ -159,7 +159,7 @@ def table_1() -> list[dict[str, float]]:
     ]
 
 
-def _split(config: Config, corpus: pa.Table) -> dict[str, pa.Table]:
+def split_corpus(config: Config, corpus: pa.Table) -> dict[str, pa.Table]:
     """Split documents at random; a small corpus is split in the same proportions."""
     wanted = np.array([config.train, config.valid, config.test])
     if wanted.sum() > len(corpus):

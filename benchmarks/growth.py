@@ -1,0 +1,141 @@
+"""How time and memory grow with the corpus, with N and with the number of targets, as a figure.
+
+    python benchmarks/growth.py [--out build/bench]
+
+Each point is a process of its own: it counts a synthetic corpus and fits a back-off model, on one core. Printed is
+the exponent over the upper half of each line: 1 means in proportion, and nothing may be worse.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import raregram as rg
+from measuring import on_one_core, show, timed
+from raregram.synthetic import zipf_documents
+
+LENGTH, WORDS = 130, 100_000
+START: dict[str, int] = {"items": 2_000_000, "n": 10, "targets": 2}
+LINES = {
+    "items": (500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000),
+    "n": (5, 10, 20, 40, 80),
+    "targets": (1, 2, 4, 8, 16, 32),
+}
+TITLES = {"items": "items of the corpus", "n": "N", "targets": "targets"}
+MEASURES = {
+    "units": "count units",
+    "all": "count suffixes and shapes",
+    "fit": "fit back-off",
+    "memory": "most memory held",
+}
+ROOM = 0.1  # by which an exponent may pass 1 in a noisy measurement
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    parser.add_argument("--point", type=json.loads, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.point:
+        print(json.dumps(measure(**arguments.point)))
+        return
+    on_one_core()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name, values in LINES.items():
+        found[name] = [in_a_process({**START, name: value}) for value in values]
+        for measure_, title in MEASURES.items():
+            grows = exponent(values, [point[measure_] for point in found[name]])
+            verdict = "" if grows <= 1 + ROOM else "WORSE THAN IN PROPORTION"
+            show(f"{title}, over {TITLES[name]}", f"exponent {grows:.2f}", verdict or "at most 1")
+    (arguments.out / "growth.json").write_text(json.dumps(found, indent=1) + "\n")
+    draw(found, arguments.out)
+
+
+def in_a_process(point: dict[str, int]) -> dict[str, Any]:
+    """Measure one point, so that its memory is its own."""
+    command = [sys.executable, __file__, "--point", json.dumps(point)]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return dict(json.loads(printed.splitlines()[-1]))
+
+
+def measure(items: int, n: int, targets: int) -> dict[str, Any]:
+    """Count and fit; return the seconds, and the most memory held above what was held at the start."""
+    pa.set_cpu_count(1)
+    table = corpus(items, targets)
+    rg.count(table.slice(0, 100), n=n, threads=1)  # whatever is loaded at first use
+    before = peak()
+    units = timed(lambda: rg.count(table, n=n, threads=1))
+    start = time.perf_counter()
+    counts = rg.count(table, n=n, spans=["units", "suffixes:5", "shapes:5"], threads=1)
+    everything = time.perf_counter() - start
+    fit = timed(lambda: rg.fit(counts, "T0", "backoff"))
+    seconds = {"units": units, "all": everything, "fit": fit}
+    return {"items": items, "n": n, "targets": targets, **seconds, "memory": peak() - before}
+
+
+def corpus(items: int, targets: int) -> pa.Table:
+    """Return documents with one span for every forty items, of all targets in turn."""
+    documents = items // LENGTH
+    starts = np.random.default_rng(9).integers(90, LENGTH - 1, size=(documents, 3)).tolist()
+    spans = [
+        [{"start": s, "end": s + 1, "label": f"T{(3 * row + k) % targets}"} for k, s in enumerate(of_row)]
+        for row, of_row in enumerate(starts)
+    ]
+    return pa.table({"text": zipf_documents(documents, LENGTH, WORDS, seed=1), "spans": spans})
+
+
+def peak() -> int:
+    """Return the most bytes this process ever held."""
+    lines = Path(f"/proc/{os.getpid()}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+
+
+def exponent(xs: tuple[int, ...], ys: list[float]) -> float:
+    """Return the slope of the upper half of a line in a plot of logarithms."""
+    half = len(xs) // 2
+    return math.log(ys[-1] / ys[half]) / math.log(xs[-1] / xs[half])
+
+
+def draw(found: dict[str, list[dict[str, Any]]], out: Path) -> None:
+    """Draw seconds and memory over each of the three."""
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(2, len(found), figsize=(11, 6), sharex="col")
+    for column, (name, points) in enumerate(found.items()):
+        xs = [point[name] for point in points]
+        for measure_ in ("units", "all", "fit"):
+            axes[0, column].plot(xs, [point[measure_] for point in points], "o-", label=MEASURES[measure_])
+        axes[1, column].plot(xs, [point["memory"] / 1e9 for point in points], "o-", color="black")
+        for row in axes[:, column]:
+            row.set(xscale="log", yscale="log")
+            row.grid(alpha=0.3)
+        axes[1, column].set_xlabel(TITLES[name])
+        low = min(point["units"] for point in points)
+        axes[0, column].plot(
+            [xs[0], xs[-1]], [low, low * xs[-1] / xs[0]], ":", color="grey", label="in proportion", zorder=0
+        )
+    axes[0, 0].set_ylabel("seconds")
+    axes[1, 0].set_ylabel("gigabytes")
+    axes[0, 0].legend(frameon=False, fontsize=8)
+    figure.tight_layout()
+    for ending in ("png", "svg"):
+        figure.savefig(out / f"growth.{ending}", dpi=120)
+
+
+if __name__ == "__main__":
+    main()

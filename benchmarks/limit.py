@@ -1,0 +1,126 @@
+"""Counting and scoring beside the machine's limit: a C program that splits and hashes the text, and a memory copy.
+
+    python benchmarks/limit.py [--items 50000000]
+
+Everything runs on one core, in turns; figures are medians. The C program gets the same text as one file and is not
+charged for reading it; ours reads Parquet, splits, counts or scores, and returns the result. Compiled loops are
+loaded before the clock starts. Reuters is what the scores are of, and the synthetic corpus (Zipf's law) is what many
+items are counted in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import raregram as rg
+from measuring import compile_yardstick, in_turns, medians, on_one_core, processor, show, timed
+from raregram import contexts
+from raregram.experiment import Config, load_corpus, split_corpus
+from raregram.synthetic import zipf_documents
+
+LENGTH, WORDS, PART = 130, 100_000, 20_000
+SPANS = ("units", "suffixes:5", "shapes:8")
+Yardstick = Callable[[Path], float]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--items", type=int, default=50_000_000, help="of the synthetic corpus")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="write the multiples here as well")
+    arguments = parser.parse_args()
+    on_one_core()
+    pa.set_cpu_count(1)
+    contexts.METER.bytes = contexts.WORTH_COMPILING  # as in any process that has read much
+    print(f"{processor()}, one core; text over the C program, and over a memory copy of its bytes")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        yardstick = compile_yardstick(folder)
+        found = reuters(folder, yardstick, arguments.rounds)
+        found |= synthetic(folder, yardstick, arguments.items, arguments.rounds)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def reuters(folder: Path, yardstick: Yardstick, rounds: int) -> dict[str, float]:
+    """Count the training articles, and score the test N-grams from text."""
+    config = Config()
+    parts = split_corpus(config, load_corpus(config))
+    train, text = write_corpus(folder, "reuters", parts["train"])
+    targets = list(config.targets)
+    counts = rg.count(train, n=10, targets=targets, spans=SPANS)
+    types = rg.count(parts["test"], n=10, targets=targets, spans=["whole"]).whole_ngrams().texts("words")
+    lines = folder / "lines.txt"
+    lines.write_text("\n".join(types.to_pylist()))
+    models = {
+        "back-off": rg.fit(counts, "LOC", "backoff"),
+        "back-off in 1 MB": rg.fit(counts, "LOC", "backoff", max_bytes=1_000_000),
+        "selective": rg.fit(counts, "LOC", criterion="cet", size=5_000),
+    }
+    tasks = {f"score {len(types):,} 10-grams, {name}": scorer(model, types) for name, model in models.items()}
+    found = against(tasks, yardstick, lines, rounds, wanted="at most 3 x")
+    units = {"count Reuters, units": lambda: timed(lambda: rg.count(train, n=10, targets=targets, threads=1))}
+    found |= against(units, yardstick, text, rounds, wanted="at most 3 x")
+    everything = {
+        "count Reuters, suffixes and shapes": lambda: timed(
+            lambda: rg.count(train, n=10, targets=targets, threads=1, spans=SPANS)
+        )
+    }
+    return found | against(everything, yardstick, text, 3)
+
+
+def scorer(model: rg.Model, texts: pa.Array) -> Callable[[], float]:
+    return lambda: timed(lambda: model.log_ratio(texts))
+
+
+def synthetic(folder: Path, yardstick: Yardstick, items: int, rounds: int) -> dict[str, float]:
+    """Count units of two targets in many items."""
+    path, text = folder / "zipf.parquet", folder / "zipf.txt"
+    rng = np.random.default_rng(9)
+    schema = pa.schema([("text", pa.string()), ("spans", pa.list_(pa.struct(SPAN)))])
+    with pq.ParquetWriter(path, schema) as writer, text.open("w") as file:
+        for part in range(-(-items // (PART * LENGTH))):
+            texts = zipf_documents(PART, LENGTH, WORDS, seed=100 + part)
+            starts = rng.integers(0, LENGTH - 1, size=(PART, 3)).tolist()
+            spans = [[{"start": s, "end": s + 1, "label": "ABA"[k]} for k, s in enumerate(row)] for row in starts]
+            writer.write_table(pa.table({"text": texts, "spans": spans}, schema=schema))
+            file.write("\n".join(texts) + "\n")
+    task = {f"count {items:,} items, units": lambda: timed(lambda: rg.count(path, n=10, threads=1))}
+    return against(task, yardstick, text, min(rounds, 3), wanted="at most 3 x")
+
+
+SPAN = [("start", pa.int64()), ("end", pa.int64()), ("label", pa.string())]
+
+
+def write_corpus(folder: Path, name: str, table: pa.Table) -> tuple[Path, Path]:
+    """Write a corpus as a Parquet file, and its text alone."""
+    path, text = folder / f"{name}.parquet", folder / f"{name}.txt"
+    pq.write_table(table, path)
+    text.write_text("\n".join(table["text"].to_pylist()))
+    return path, text
+
+
+def against(
+    tasks: dict[str, Callable[[], float]], yardstick: Yardstick, path: Path, rounds: int, wanted: str = ""
+) -> dict[str, float]:
+    """Run tasks in turns with the C program and a copy of the file's bytes; show and return the multiples."""
+    data = np.fromfile(path, dtype=np.uint8)
+    for task in tasks.values():
+        task()
+    seconds = medians(in_turns({**tasks, "C": lambda: yardstick(path), "copy": lambda: timed(data.copy)}, rounds))
+    for name in tasks:
+        multiple = seconds[name] / seconds["C"]
+        show(name, f"{multiple:.2f} x C", wanted and f"{wanted}; {seconds[name] / seconds['copy']:.0f} x the copy")
+    return {name: seconds[name] / seconds["C"] for name in tasks}
+
+
+if __name__ == "__main__":
+    main()
