@@ -23,6 +23,7 @@ from raregram.contexts import KINDS, KnownWords, Numbers, build_vocabulary, inse
 from raregram.corpus import Documents, Policy
 from raregram.counts import LONGEST_NGRAM, SIDES, Ints, parse_spans, shape_name
 from raregram.errors import InputError, check_choice, check_count
+from raregram.pairs import sort_further
 from raregram.shapes import shapes_of
 from raregram.storage import Span
 
@@ -350,20 +351,6 @@ def _count_longer(windows: Windows, track: Track, at_target: Sequence[Ints], pla
             values = np.column_stack([np.diff(heads, append=len(order)), *columns]).astype(np.int32)
         levels.append(Level(parents[heads], items[heads], values))
     return levels
-
-
-def sort_further(values: Numbers, order: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.intp]:
-    """Sort rows by whole numbers from 0 on; rows with equal ones stay as they were in `order`.
-
-    >>> sort_further(np.array([2, 1, 2, 0], dtype=np.int32), np.array([2, 0, 3, 1]))
-    array([3, 1, 2, 0])
-    """
-    order = np.arange(len(values)) if order is None else order
-    for shift in (0, 16):  # numbers of 16 bits are sorted in a time that does not grow with their logarithm
-        if shift == 0 or values.max(initial=0) >> shift:
-            digits = (values >> shift).astype(np.uint16)
-            order = order[np.argsort(digits[order], kind="stable")]
-    return order
 
 
 def find_heads(*columns: npt.NDArray[Any]) -> npt.NDArray[np.intp]:

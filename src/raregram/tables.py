@@ -18,6 +18,7 @@ from raregram.ratios import Floats
 from raregram.storage import Span, SpanRows, find_rows
 
 CellNumbers = npt.NDArray[np.unsignedinteger[Any]]
+SMALL = 1 << 22  # a whole number below it is looked up in a table
 BLOCK = 8192  # contexts summed up at a time: their numbers and sums stay in the cache
 
 
@@ -50,15 +51,32 @@ def make_cells(values: npt.NDArray[np.int64]) -> tuple[Cells, CellNumbers]:
     >>> numbers, cells.f_nu.tolist()
     (array([2, 1, 2], dtype=uint8), [0, 0, 5])
     """
-    key = np.zeros(len(values), dtype=np.int64)
-    for column in values.T:  # number the rows by their first column, then by the first two, then by all
-        distinct, rank = np.unique(column, return_inverse=True)
-        _, key = np.unique(key * len(distinct) + rank, return_inverse=True)
-    _, first = np.unique(key, return_index=True)
+    f_nu, f_de, selected = values.T
+    largest = int(f_de.max(initial=0))
+    if (int(f_nu.max(initial=0)) + 1) * (largest + 1) >= 2**62:  # too large for one whole number
+        f_de = np.unique(f_de, return_inverse=True)[1]
+        largest = int(f_de.max(initial=0))
+    distinct, key = _rank((f_nu * (largest + 1) + f_de) * 2 + (selected != 0))
+    first = np.empty(len(distinct), dtype=np.int64)
+    first[key] = np.arange(len(key))
     held = np.concatenate([np.zeros((1, 3), np.int64), values[first]])
     numbers = (key + 1).astype(np.min_scalar_type(len(held)))
     size = np.int32 if held.max() < 2**31 else np.int64
     return Cells(held[:, 0].astype(size), held[:, 1].astype(size), held[:, 2].astype(bool)), numbers
+
+
+def _rank(values: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the distinct values from 0 on in order, and the place of each value; most of them should be small."""
+    large = np.flatnonzero(values >= SMALL)
+    place = np.zeros(SMALL + 1, dtype=np.int64)
+    cut = np.minimum(values, SMALL)
+    place[cut] = 1
+    place[SMALL] = 0
+    small, (others, rank) = np.flatnonzero(place), np.unique(values[large], return_inverse=True)
+    place[small] = np.arange(len(small))
+    places = place.take(cut)
+    places[large] = len(small) + rank
+    return np.concatenate([small, others]), places
 
 
 class Table(Protocol):
