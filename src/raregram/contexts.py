@@ -162,7 +162,7 @@ class KnownWords:
             return None
         both = np.concatenate([data, text_data]) if len(data) else text_data
         moved = text_bounds + np.int32(len(data))
-        numbers, lengths, starts, sizes = loops.number_words(both, moved, bounds, self._table)
+        numbers, lengths, starts, sizes = loops.number_words(both, moved, len(self.words), self._table)
         return numbers, lengths, _cut_out(both, starts, sizes)
 
 

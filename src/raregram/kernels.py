@@ -16,7 +16,7 @@ from numba import njit
 
 Bytes = npt.NDArray[np.uint8]
 Bounds = npt.NDArray[np.int32]
-Table = npt.NDArray[np.uint64]  # an open hash table: in each slot hash << 32 | number + 1, or 0
+Table = npt.NDArray[np.uint64]  # an open hash table (slots, 2): hash << 32 | number + 1, or 0; start << 32 | length
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 SMALLEST = 1 << 12  # slots
@@ -42,38 +42,37 @@ def compiled(function: Loop) -> Loop:
 def hash_words(data: Bytes, bounds: Bounds) -> Table:
     """Return a table of distinct words, with room for as many others."""
     size = SMALLEST
-    while size < 8 * len(bounds):
+    while size < 4 * len(bounds):
         size *= 2
-    table = np.zeros(size, np.uint64)
+    table = np.zeros((size, 2), np.uint64)
     for number in range(len(bounds) - 1):
         hashed = START
         for place in range(bounds[number], bounds[number + 1]):
             hashed = (hashed ^ np.uint64(data[place])) * PRIME
-        _insert(table, (hashed ^ (hashed >> HALF)) & LOW, PLACE(number))
+        hashed = (hashed ^ (hashed >> HALF)) & LOW
+        start, length = np.uint64(bounds[number]), np.uint64(bounds[number + 1] - bounds[number])
+        _insert(table, (hashed << HALF) | np.uint64(number + 1), (start << HALF) | length)
     return table
 
 
 @compiled
 def number_words(
-    data: Bytes, bounds: Bounds, known_bounds: Bounds, known: Table
+    data: Bytes, bounds: Bounds, num_known: int, known: Table
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], Bounds, Bounds]:
     """Number the words of texts: those that are known by their numbers, others from there on as they come.
 
     Args:
         data: the known words, then the texts.
         bounds: those of the texts.
-        known_bounds: those of the known words.
+        num_known: how many words are known.
         known: their table.
 
     Returns:
         The numbers, how many words each text has, and where each of the others first begins in the data and how long
         it is.
     """
-    table, mask, size = known.copy(), PLACE(len(known) - 1), PLACE(len(known_bounds) - 1)
-    extents = np.empty(len(table), np.uint64)  # of every word: its start << 32 | its length
-    for known_word in range(len(known_bounds) - 1):
-        start, end = np.uint64(known_bounds[known_word]), np.uint64(known_bounds[known_word + 1])
-        extents[known_word] = (start << HALF) | (end - start)
+    table, mask, size = known.copy(), PLACE(len(known) - 1), PLACE(num_known)
+    others = np.empty(len(table), np.uint64)
     numbers = np.empty((bounds[-1] - bounds[0] + len(bounds)) // 2 + 1, np.int32)
     lengths = np.empty(len(bounds) - 1, np.int64)
     words = PLACE(0)
@@ -97,29 +96,28 @@ def number_words(
                 place += ONE
             hashed = (hashed ^ (hashed >> HALF)) & LOW
             slot, number = PLACE(hashed) & mask, size
-            while table[slot]:
-                if table[slot] >> HALF == hashed:
-                    number = PLACE(table[slot] & LOW) - ONE
-                    here, there = first, PLACE(extents[number] >> HALF)
-                    if extents[number] & LOW == place - first:
-                        while here < place and data[here] == data[there]:
-                            here += ONE
-                            there += ONE
-                        if here == place:
-                            break
-                    number = size
+            while table[slot, 0]:
+                if table[slot, 0] >> HALF == hashed and table[slot, 1] & LOW == place - first:
+                    here, there = first, PLACE(table[slot, 1] >> HALF)
+                    while here < place and data[here] == data[there]:
+                        here += ONE
+                        there += ONE
+                    if here == place:
+                        number = PLACE(table[slot, 0] & LOW) - ONE
+                        break
                 slot = (slot + ONE) & mask
             if number == size:
-                table[slot] = (hashed << HALF) | np.uint64(number + ONE)
-                extents[number] = (np.uint64(first) << HALF) | np.uint64(place - first)
+                extent = (np.uint64(first) << HALF) | np.uint64(place - first)
+                table[slot, 0], table[slot, 1] = (hashed << HALF) | np.uint64(number + ONE), extent
+                others[number - PLACE(num_known)] = extent
                 size += ONE
                 if size + size > mask:
-                    table, extents = _grown(table), _longer(extents)
+                    table, others = _grown(table), _longer(others)
                     mask = PLACE(len(table) - 1)
             numbers[words] = number
             words += ONE
         lengths[text] = words - before
-    others = extents[len(known_bounds) - 1 : size]
+    others = others[: size - PLACE(num_known)]
     return numbers[:words], lengths, (others >> HALF).astype(np.int32), (others & LOW).astype(np.int32)
 
 
@@ -183,21 +181,21 @@ def _space(data: Bytes, place: np.uintp, stop: np.uintp) -> np.uintp:
 
 
 @compiled
-def _insert(table: Table, hashed: np.uint64, number: np.uintp) -> None:
+def _insert(table: Table, entry: np.uint64, extent: np.uint64) -> None:
     mask = PLACE(len(table) - 1)
-    slot = PLACE(hashed) & mask
-    while table[slot]:
+    slot = PLACE(entry >> HALF) & mask
+    while table[slot, 0]:
         slot = (slot + ONE) & mask
-    table[slot] = (hashed << HALF) | np.uint64(number + ONE)
+    table[slot, 0], table[slot, 1] = entry, extent
 
 
 @compiled
 def _grown(table: Table) -> Table:
     """Return a table with twice as many slots."""
-    larger = np.zeros(2 * len(table), np.uint64)
-    for entry in table:
-        if entry:
-            _insert(larger, entry >> HALF, PLACE(entry & LOW) - ONE)
+    larger = np.zeros((2 * len(table), 2), np.uint64)
+    for slot in range(len(table)):
+        if table[slot, 0]:
+            _insert(larger, table[slot, 0], table[slot, 1])
     return larger
 
 
