@@ -1,6 +1,7 @@
 # Every target sets up its own virtual environment first; `make help` lists them.
 PYTHON ?= python3
 BIN := .venv/bin
+BENCH := .venv-bench/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help test check unit demo tour bench clean
@@ -21,7 +22,7 @@ check: .venv/installed  ## formatting, lint, types and import directions
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: .venv/installed  ## the tests alone
+unit: .venv/installed .venv-bench/rivals.json  ## the tests alone
 	$(BIN)/python -m pytest --quiet
 
 demo: .venv/installed  ## the paper's experiment, with a report
@@ -30,10 +31,17 @@ demo: .venv/installed  ## the paper's experiment, with a report
 tour: .venv/installed  ## fit, rank and explain on a corpus whose true ratios are known
 	$(BIN)/python demo/run.py build/demo
 
-bench: .venv/installed  ## speed and size, measured side by side
-	$(BIN)/python benchmarks/core.py
-	$(BIN)/python benchmarks/counting.py
-	$(BIN)/python benchmarks/experiment.py
+# The environment with the rivals; those that cannot be installed are listed with the reason.
+.venv-bench/rivals.json: pyproject.toml benchmarks/install.py
+	$(PYTHON) benchmarks/install.py .venv-bench
+
+bench: .venv-bench/rivals.json  ## everything measured side by side: rivals, the machine's limit, growth (two hours)
+	$(BENCH)/python benchmarks/core.py
+	$(BENCH)/python benchmarks/counting.py
+	$(BENCH)/python benchmarks/experiment.py
+	$(BENCH)/python benchmarks/limit.py
+	$(BENCH)/python benchmarks/growth.py
+	$(BENCH)/python benchmarks/contest.py --synthetic
 
 clean:  ## remove the environment and everything that was built
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import signal
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from measuring import processor
 from raregram.experiment import Config
 from rivals import REGISTRY, find
 from rivals.data import SIGNAL, SYNTHETIC, Data, reuters, synthetic
@@ -251,11 +251,6 @@ def parse_arguments() -> argparse.Namespace:
 
 def machine(python: str) -> dict[str, Any]:
     """Return what the measurements were made on."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        processor = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        processor = platform.processor() or platform.machine()
     code = (
         "import json, platform; from importlib.metadata import distributions as d; "
         "print(json.dumps([platform.python_version(), {x.metadata['Name']: x.version for x in d()}]))"
@@ -263,7 +258,7 @@ def machine(python: str) -> dict[str, Any]:
     printed = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout
     version, packages = json.loads(printed)
     return {
-        "processor": processor,
+        "processor": processor(),
         "cores": os.cpu_count(),
         "python": version,
         "packages": dict(sorted(packages.items())),

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import raregram as rg
+from measuring import show
 from raregram.evaluation import types_for
 from raregram.experiment import Config, Splits, count_splits, load_corpus
 from raregram.selection import CRITERIA
@@ -62,10 +63,6 @@ def scoring(splits: Splits, target: str) -> None:
     show("  time of selective over all used", f"{best['selective'] / best['all used']:.2f}", "at most 1")
     share = models["selective"].nbytes / models["all used"].nbytes
     show("  bytes of selective over all used", f"{share:.2f}", "at most 0.1")
-
-
-def show(what: str, figure: str, target: str = "") -> None:
-    print(f"{what:<56}{figure:>18}   {target}", flush=True)
 
 
 if __name__ == "__main__":
