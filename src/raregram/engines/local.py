@@ -21,7 +21,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -290,7 +289,7 @@ class Accumulator:
         keys = ", ".join(f"k{place}" for place in range(width))
         sums = ", ".join(f"sum(f{column})::BIGINT" for column in self.target_columns)
         least = self.plan.min_count if width > 1 else 1
-        with duckdb.connect(":memory:", config=self._duckdb_settings()) as connection:
+        with _duckdb(self._duckdb_settings()) as connection:
             connection.register("rows", pa.RecordBatchReader.from_batches(schema, batches))
             query = f"SELECT {keys}, {sums} FROM rows GROUP BY {keys} HAVING sum(f0) >= {least} ORDER BY {keys}"
             for batch in connection.sql(query).to_arrow_reader(CHUNK):
@@ -366,6 +365,18 @@ def count_table(
 
 
 @contextmanager
+def _duckdb(settings: dict[str, Any]) -> Iterator[Any]:
+    """Open DuckDB, which is loaded only where memory was short."""
+    import duckdb
+
+    try:
+        with duckdb.connect(":memory:", config=settings) as connection:
+            yield connection
+    except duckdb.Error as error:
+        raise FileError(f"cannot add up the counts: {str(error).splitlines()[0]}") from error
+
+
+@contextmanager
 def _temporary_folder(folder: Path | None) -> Iterator[Path]:
     """Make a folder that is removed in the end, at a given place or where the system keeps such."""
     path = Path(tempfile.mkdtemp(prefix="raregram-")) if folder is None else folder
@@ -376,8 +387,6 @@ def _temporary_folder(folder: Path | None) -> Iterator[Path]:
         if isinstance(error, FileError):
             raise
         raise FileError(f"cannot work in {path}: {error.strerror or error}") from error
-    except duckdb.Error as error:
-        raise FileError(f"cannot add up the counts: {str(error).splitlines()[0]}") from error
     finally:
         shutil.rmtree(path, ignore_errors=True)
 
