@@ -60,7 +60,7 @@ class Categorical(Rival):
     There is no selection of words: `SelectKBest` could only drop whole positions here.
     """
 
-    settings = tuple({"alpha": alpha} for alpha in (0.01, 0.1, 1.0))
+    settings = tuple({"alpha": alpha} for alpha in (0.001, 0.01, 0.1))
 
     def format(self, texts: pa.Array, labels: Bools | None = None) -> npt.NDArray[Any]:
         """Return the table."""

@@ -30,7 +30,7 @@ class Linear(OneHot):
 class LiblinearUnits(Linear):
     """The exact solution, by liblinear."""
 
-    settings = tuple({"C": strength} for strength in (0.3, 1.0))
+    settings = tuple({"C": strength} for strength in (0.3, 1.0, 3.0))
 
     def make(self, **setting: Any) -> Any:
         """Make the classifier."""
