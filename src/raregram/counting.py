@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +22,8 @@ from raregram.contexts import KINDS, KnownWords, Numbers, build_vocabulary, inse
 from raregram.corpus import Documents, Policy
 from raregram.counts import LONGEST_NGRAM, SIDES, Ints, parse_spans, shape_name
 from raregram.errors import InputError, check_choice, check_count
-from raregram.pairs import sort_further
 from raregram.shapes import shapes_of
+from raregram.sorting import find_heads, sort_further
 from raregram.storage import Span
 
 
@@ -351,19 +350,6 @@ def _count_longer(windows: Windows, track: Track, at_target: Sequence[Ints], pla
             values = np.column_stack([np.diff(heads, append=len(order)), *columns]).astype(np.int32)
         levels.append(Level(parents[heads], items[heads], values))
     return levels
-
-
-def find_heads(*columns: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
-    """Return where rows that are sorted differ from the one before; the first does.
-
-    >>> find_heads(np.array([0, 0, 1, 1]), np.array([5, 5, 5, 6]))
-    array([0, 2, 3])
-    """
-    differs = np.zeros(len(columns[0]), dtype=bool)
-    differs[:1] = True
-    for column in columns:
-        differs[1:] |= column[1:] != column[:-1]
-    return np.flatnonzero(differs)
 
 
 def lengthen(keys: Numbers, level: Level, numbers: Numbers, side: str) -> Numbers:

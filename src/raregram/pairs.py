@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from raregram.contexts import ABSENT
+from raregram.sorting import sort_further
 
 Ints = npt.NDArray[np.int64]
 
@@ -98,19 +99,3 @@ class PairTable:
 
 def _bucket(codes: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.int64]:
     return ((codes * MULTIPLIER) >> np.uint64(64 - bits)).view(np.int64)
-
-
-def sort_further(
-    values: npt.NDArray[np.signedinteger[Any]], order: npt.NDArray[np.intp] | None = None
-) -> npt.NDArray[np.intp]:
-    """Sort rows by whole numbers from 0 on; rows with equal ones stay as they were in `order`.
-
-    >>> sort_further(np.array([2, 1, 2, 0], dtype=np.int32), np.array([2, 0, 3, 1]))
-    array([3, 1, 2, 0])
-    """
-    order = np.arange(len(values)) if order is None else order
-    for shift in (0, 16):  # numbers of 16 bits are sorted in a time that does not grow with their logarithm
-        if shift == 0 or values.max(initial=0) >> shift:
-            digits = (values >> shift).astype(np.uint16)
-            order = order[np.argsort(digits[order], kind="stable")]
-    return order

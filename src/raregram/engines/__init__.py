@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from raregram.corpus import BATCH_BYTES, Options, Policy
+from raregram.corpus import Options, Policy
 from raregram.counting import Plan
 from raregram.counts import Counts
 from raregram.engines import local
@@ -105,9 +105,8 @@ def count_table(
     if (source is None) == (numerator is None) or (numerator is None) != (denominator is None):
         raise ParameterError("count takes either documents, or both a numerator and a denominator")
     # Rows of longer spans take some thirty times the room of their text, and a few batches are under way at once.
-    batch_bytes = min(
-        options.batch_bytes, max((memory_limit or local.MEMORY_LIMIT) >> 9, 1 << 16) if plan.longer else BATCH_BYTES
-    )
+    share = (memory_limit or local.MEMORY_LIMIT) >> (9 if plan.longer else 7)
+    batch_bytes = min(options.batch_bytes, max(share, 1 << 16))
     options = replace(options, cut=(plan.n, plan.kind), batch_bytes=batch_bytes)
     if source is not None:
         samples = [(read_documents(source, options), plan)]

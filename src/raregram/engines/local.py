@@ -29,9 +29,10 @@ import pyarrow.parquet as pq
 
 from raregram.contexts import Numbers
 from raregram.corpus import Documents, Policy
-from raregram.counting import Level, Partial, Plan, count_batch, find_heads, lengthen
+from raregram.counting import Level, Partial, Plan, count_batch, lengthen
 from raregram.counts import Ints, counts_columns, counts_header, suffix
 from raregram.errors import FileError, InputError, check_count
+from raregram.sorting import find_heads
 from raregram.storage import Span, SpanRows, SpanTable
 
 MEMORY_LIMIT = 4 << 30  # bytes
