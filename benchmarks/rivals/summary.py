@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rivals import LOGISTIC, find
+from rivals.data import SIGNAL
 
 Entry = dict[str, Any]
 
@@ -36,9 +37,10 @@ def groups(found: dict[str, Any]) -> Iterator[tuple[int, str, list[Entry], list[
 
 
 def write_table(found: dict[str, Any], path: Path) -> None:
-    """Write a Markdown table for each size and target."""
+    """Write Markdown: one table of the largest size for all targets, then one for each size and target."""
     machine = found["machine"]
     lines = [f"{machine['processor']}, {machine['cores']} cores, one used; Python {machine['python']}."]
+    lines += ["", *_overview(found)]
     for size, target, measured, failed in groups(found):
         lines += ["", f"## {target}, training size {size:,}", ""]
         lines += ["| rival | F1 | AP | read s | fit s | contexts/s | peak memory | model |"]
@@ -46,6 +48,43 @@ def write_table(found: dict[str, Any], path: Path) -> None:
         if failed:
             lines += ["", *(f"- {find(entry['rival']).title}: {entry['failed']}" for entry in failed)]
     path.write_text("\n".join(lines) + "\n")
+
+
+def _overview(found: dict[str, Any]) -> list[str]:
+    """Return one table of the largest size: accuracy by target, and the rest as the mean over the targets."""
+    real = [(size, target, measured) for size, target, measured, _ in groups(found) if _is_accurate(measured)]
+    if not real:
+        return []
+    largest = max(size for size, _, _ in real)
+    by_target = {target: {e["rival"]: e for e in measured} for size, target, measured in real if size == largest}
+    names = set.intersection(*(set(entries) for entries in by_target.values()))
+    titles = [f"{what} {target}" for target in by_target for what in ("F1", "AP")]
+    lines = [
+        f"| training size {largest:,} | {' | '.join(titles)} | s to a model | contexts/s | peak memory | model |"
+    ]
+    lines += [f"|---|{'--:|' * (len(titles) + 4)}"]
+
+    def mean(name: str, key: str) -> float:
+        return statistics.mean(float(entries[name][key]) for entries in by_target.values())
+
+    for name in sorted(names, key=lambda name: -mean(name, "test_f1")):
+        mark = "**" if find(name).ours else ""
+        cells = [f"{mark}{find(name).title}{mark}"]
+        for entries in by_target.values():
+            cells += [f"{entries[name]['test_f1']:.3f}", f"{entries[name]['average_precision']:.3f}"]
+        cells += [
+            f"{mean(name, 'read_seconds') + mean(name, 'fit_seconds'):,.1f}",
+            f"{mean(name, 'contexts_per_second'):,.0f}",
+            f"{mean(name, 'peak_bytes') / 1e6:,.0f} MB",
+            f"{mean(name, 'model_bytes') / 1e6:,.2f} MB",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _is_accurate(measured: Sequence[Entry]) -> bool:
+    """Whether entries are of a corpus whose accuracy counts, and not there for speed alone."""
+    return bool(measured) and measured[0]["target"] != SIGNAL
 
 
 def _row(entry: Entry) -> str:
@@ -72,7 +111,7 @@ def write_figure(found: dict[str, Any], out: Path) -> None:
 
     largest: dict[str, tuple[int, list[Entry]]] = {}
     for size, target, measured, _ in groups(found):
-        if measured and measured[0].get("tried"):  # not those for speed alone
+        if _is_accurate(measured):
             largest[target] = (size, measured)
     if not largest:
         return
@@ -116,7 +155,7 @@ def write_verdicts(found: dict[str, Any], path: Path) -> str:
     for size, target, measured, _ in groups(found):
         ours = next((entry for entry in measured if entry["rival"] == MAIN), None)
         rivals = [entry for entry in measured if not find(entry["rival"]).ours]
-        if ours is None or not rivals or not ours.get("tried"):
+        if ours is None or not rivals or not _is_accurate(measured):
             continue
         lines += [f"{target}, training size {size:,}"]
         lines += [f"  {line}" for line in _verdicts(ours, rivals)]

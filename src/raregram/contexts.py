@@ -6,7 +6,6 @@ this file knows item numbers alone: the rank of an item in a vocabulary sorted i
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -130,10 +129,10 @@ METER = Meter()
 
 @cache
 def _kernels() -> ModuleType | None:
-    if importlib.util.find_spec("numba") is None:
+    try:
+        from raregram import kernels
+    except (ImportError, RuntimeError, SystemError):  # there is no Numba, or none that works here
         return None
-    from raregram import kernels
-
     return kernels
 
 
