@@ -32,7 +32,7 @@ from raregram.corpus import Documents, Policy
 from raregram.counting import Level, Partial, Plan, count_batch, lengthen
 from raregram.counts import Ints, counts_columns, counts_header, suffix
 from raregram.errors import FileError, InputError, check_count
-from raregram.sorting import find_heads
+from raregram.sorting import find_heads, sort_further
 from raregram.storage import Span, SpanRows, SpanTable
 
 MEMORY_LIMIT = 4 << 30  # bytes
@@ -110,8 +110,7 @@ class Accumulator:
 
     def add(self, partial: Partial) -> None:
         """Add the counts of one batch."""
-        names = partial.items.to_pylist()
-        numbers = np.array([self.number.setdefault(name, len(self.number)) for name in names], dtype=np.int32)
+        numbers = self._provisional_numbers(partial.items.to_pylist())
         columns = [0, *(self.column.setdefault(target, len(self.column) + 1) for target in partial.targets)]
         self._make_room()
         self.totals[columns] += partial.totals
@@ -127,6 +126,13 @@ class Accumulator:
         self.longest = max(self.longest, partial.longest)
         if self.held_bytes + sum(units.nbytes for units in self.units) > self.memory_limit // 4:
             self._spill()
+
+    def _provisional_numbers(self, names: list[str]) -> Numbers:
+        """Return the numbers of items, giving one to each that is new."""
+        if not self.number:
+            self.number = dict(zip(names, range(len(names)), strict=True))
+            return np.arange(len(names), dtype=np.int32)
+        return np.array([self.number.setdefault(name, len(self.number)) for name in names], dtype=np.int32)
 
     def parts(self) -> tuple[pa.Array, Iterator[SpanRows]]:
         """Return the items in byte order, and the rows of all spans by their numbers in that order."""
@@ -155,7 +161,7 @@ class Accumulator:
                 continue
             rows = self._unit_rows(k)
             numbers = final[rows.keys[:, 0]]
-            order = np.argsort(numbers)
+            order = sort_further(numbers)
             yield SpanRows((k, k + 1), numbers[order, None], rows.values[order][:, self.target_columns])
         if any(span in self.spilled for span in self.plan.longer):
             self._spill()
