@@ -324,6 +324,8 @@ def _count_at(track: Track, places: Ints, plan: Plan) -> tuple[Ints, Ints, Ints]
 
 def _joined(units: Sequence[tuple[Ints, Ints, Ints]]) -> tuple[Ints, Ints, Ints]:
     """Put the units of all tracks together."""
+    if len(units) == 1:
+        return units[0]
     position, item, counts = (np.concatenate(part) for part in zip(*units, strict=True))
     return position, item, counts
 

@@ -153,6 +153,11 @@ class Accumulator:
         """The columns of the total and of the targets, in order of their names."""
         return [0, *(self.column[target] for target in self.targets)]
 
+    @property
+    def reordered(self) -> bool:
+        """Whether targets did not come in order of their names."""
+        return self.target_columns != list(range(len(self.units)))
+
     def _rows(self, final: Numbers) -> Iterator[SpanRows]:
         """Yield the rows of every span, sorted."""
         for k in range(self.plan.positions):
@@ -162,7 +167,8 @@ class Accumulator:
             rows = self._unit_rows(k)
             numbers = final[rows.keys[:, 0]]
             order = sort_further(numbers)
-            yield SpanRows((k, k + 1), numbers[order, None], rows.values[order][:, self.target_columns])
+            values = rows.values[:, self.target_columns] if self.reordered else rows.values
+            yield SpanRows((k, k + 1), numbers[order, None], values[order])
         if any(span in self.spilled for span in self.plan.longer):
             self._spill()
             for span in self.plan.longer:
