@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import raregram as rg
-from measuring import in_turns, processor, show, timed
+from measuring import in_turns, show, timed
+from raregram.experiment import processor
 from raregram.synthetic import zipf_documents
 
 WORDS, LENGTH, N = 100_000, 130, 10

@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import raregram as rg
-from measuring import compile_yardstick, in_turns, medians, on_one_core, processor, show, timed
+from measuring import compile_yardstick, in_turns, medians, on_one_core, show, timed
 from raregram import contexts
-from raregram.experiment import Config, load_corpus, split_corpus
+from raregram.experiment import Config, load_corpus, processor, split_corpus
 from raregram.synthetic import zipf_documents
 
 LENGTH, WORDS, PART = 130, 100_000, 20_000

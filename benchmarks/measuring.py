@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import statistics
 import subprocess
 import time
@@ -38,15 +37,6 @@ def medians(seconds: Mapping[str, list[float]]) -> dict[str, float]:
 def show(what: str, figure: str, target: str = "") -> None:
     """Print a line: what was measured, the figure, and what was aimed at."""
     print(f"{what:<56}{figure:>18}   {target}".rstrip(), flush=True)
-
-
-def processor() -> str:
-    """Return the name of the processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 def on_one_core() -> None:

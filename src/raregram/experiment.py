@@ -116,7 +116,7 @@ def run(config: Config, corpus: pa.Table, work: Path, say: Say = lambda text: No
     return {
         "config": asdict(config),
         "versions": {name: version(name) for name in ("raregram", "numpy", "pyarrow", "duckdb")},
-        "machine": {"processor": _processor(), "cores": os.cpu_count(), "python": platform.python_version()},
+        "machine": {"processor": processor(), "cores": os.cpu_count(), "python": platform.python_version()},
         "inputs": {name: getattr(splits, name).digest() for name in SPLITS},
         "table_1": table_1(),
         "table_2": _table_2(splits),
@@ -381,7 +381,7 @@ def _stored(path: Path, measure: Callable[[], list[Cell]]) -> list[Cell]:
     return [Cell(**cell) for cell in json.loads(path.read_text())]
 
 
-def _processor() -> str:
+def processor() -> str:
     """Name the processor, as far as the system tells."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
