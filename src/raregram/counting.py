@@ -77,12 +77,14 @@ class Level:
 
     parents: Numbers  # (rows,) the number of the shorter span, which for one item is the number of the item
     items: Numbers  # (rows,) the further item
-    values: Numbers | None  # (rows, 1 + targets); None: this length was not asked for
+    total: Numbers | None = None  # (rows,) frequencies in all; None: this length was not asked for
+    at_target: tuple[tuple[Ints, Ints], ...] = ()  # for each target: some rows and their frequencies there; few
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        return self.parents.nbytes + self.items.nbytes + (0 if self.values is None else self.values.nbytes)
+        few = sum(rows.nbytes + counts.nbytes for rows, counts in self.at_target)
+        return self.parents.nbytes + self.items.nbytes + (0 if self.total is None else self.total.nbytes) + few
 
 
 @dataclass(frozen=True)
@@ -346,11 +348,11 @@ def _count_longer(windows: Windows, track: Track, at_target: Sequence[Ints], pla
         parents, items = number[order], item[order]
         heads = find_heads(parents, items)
         number[order] = np.repeat(np.arange(len(heads), dtype=np.int32), np.diff(heads, append=len(order)))
-        values = None
+        level = Level(parents[heads], items[heads])
         if width in wanted:
-            columns = [np.bincount(number[rows], minlength=len(heads)) for rows in chosen]
-            values = np.column_stack([np.diff(heads, append=len(order)), *columns]).astype(np.int32)
-        levels.append(Level(parents[heads], items[heads], values))
+            few = tuple(np.unique(number[rows].astype(np.int64), return_counts=True) for rows in chosen)
+            level = replace(level, total=np.diff(heads, append=len(order)).astype(np.int32), at_target=few)
+        levels.append(level)
     return levels
 
 

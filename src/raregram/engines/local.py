@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -63,8 +62,12 @@ class HeldBatch:
             keys = self.numbers[:, None]
             for level in levels:
                 keys = lengthen(keys, level, self.numbers, side)
-                if level.values is not None:
-                    yield first, keys.shape[1], HeldRows(keys, level.values.astype(np.int64), self.columns)
+                if level.total is not None:
+                    values = np.zeros((len(keys), len(self.columns)), dtype=np.int64)
+                    values[:, 0] = level.total
+                    for place, (rows, counts) in enumerate(level.at_target, 1):
+                        values[rows, place] = counts
+                    yield first, keys.shape[1], HeldRows(keys, values, self.columns)
 
 
 class SparseCounts:
@@ -197,25 +200,21 @@ class Accumulator:
             place = np.empty(len(order), dtype=np.int32)
             place[order] = np.repeat(np.arange(size, dtype=np.int32), np.diff(heads, append=len(order)))
             places = np.split(place, np.cumsum([len(level.items) for level in levels])[:-1])
-            keys = lengthen(keys, Level(parents[order[heads]], further[order[heads]], None), numbers, self.plan.side)
-            values = self._added_columns(levels, order, heads)
+            keys = lengthen(keys, Level(parents[order[heads]], further[order[heads]]), numbers, self.plan.side)
+            values = self._added_columns(levels, places, size)
             enough = values[:, 0] >= self.plan.min_count
             span = suffix(keys.shape[1], self.plan.n, self.plan.side, first)
             yield SpanRows(span, keys, values) if enough.all() else SpanRows(span, keys[enough], values[enough])
 
-    def _added_columns(
-        self, levels: Sequence[Level], order: npt.NDArray[np.intp], heads: npt.NDArray[np.intp]
-    ) -> Ints:
-        """Add up the values of equal spans of all batches: (spans, columns in order of the targets' names)."""
-        added = np.empty((len(heads), len(self.target_columns)), dtype=np.int64)
-        for place, column in enumerate(self.target_columns):
-            parts = [
-                level.values[:, batch.columns.index(column)]
-                if level.values is not None and column in batch.columns
-                else np.zeros(len(level.items), dtype=np.int32)
-                for batch, level in zip(self.held, levels, strict=True)
-            ]
-            added[:, place] = np.add.reduceat(np.concatenate(parts)[order], heads, dtype=np.int64)
+    def _added_columns(self, levels: Sequence[Level], places: Sequence[Numbers], size: int) -> Ints:
+        """Add up the frequencies of all batches' spans at their places: (size, columns by the targets' names)."""
+        added = np.zeros((size, len(self.target_columns)), dtype=np.int64)
+        into = {column: place for place, column in enumerate(self.target_columns)}
+        for batch, level, place in zip(self.held, levels, places, strict=True):
+            if level.total is not None:
+                added[place, 0] += level.total  # a batch has each span once
+                for column, (rows, counts) in zip(batch.columns[1:], level.at_target, strict=True):
+                    added[place[rows], into[column]] += counts
         return added
 
     def _unit_rows(self, k: int) -> HeldRows:
@@ -262,12 +261,9 @@ class Accumulator:
             self.units = [SparseCounts() for _ in self.units]
             if self.dense is not None:
                 self.dense[:] = 0
-        longer: dict[Span, list[HeldRows]] = {}
         for batch in self.held:
             for first, width, rows in batch.rows(self.plan.side):
-                longer.setdefault(suffix(width, self.plan.n, self.plan.side, first), []).append(rows)
-        for span, held in longer.items():
-            self._spill_rows(span, held)
+                self._spill_rows(suffix(width, self.plan.n, self.plan.side, first), [rows])
         self.held, self.held_bytes = [], 0
 
     def _spill_rows(self, span: Span, held: list[HeldRows]) -> None:
