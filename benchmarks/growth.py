@@ -115,7 +115,7 @@ def draw(found: dict[str, list[dict[str, Any]]], out: Path) -> None:
     mpl.use("agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(2, len(found), figsize=(11, 6), sharex="col")
+    figure, axes = plt.subplots(2, len(found), figsize=(11, 6), sharex="col", sharey="row")
     for column, (name, points) in enumerate(found.items()):
         xs = [point[name] for point in points]
         for measure_ in ("units", "all", "fit"):
@@ -124,11 +124,17 @@ def draw(found: dict[str, list[dict[str, Any]]], out: Path) -> None:
         for row in axes[:, column]:
             row.set(xscale="log", yscale="log")
             row.grid(alpha=0.3)
+            row.set_xticks(xs, [f"{x / 1e6:g} M" if x >= 1e5 else f"{x}" for x in xs])
+            row.minorticks_off()
+            row.yaxis.set_major_formatter("{x:g}")
         axes[1, column].set_xlabel(TITLES[name])
         low = min(point["units"] for point in points)
         axes[0, column].plot(
             [xs[0], xs[-1]], [low, low * xs[-1] / xs[0]], ":", color="grey", label="in proportion", zorder=0
         )
+    for memory in axes[1]:
+        memory.set_yscale("log", base=2)
+        memory.yaxis.set_major_formatter("{x:g}")
     axes[0, 0].set_ylabel("seconds")
     axes[1, 0].set_ylabel("gigabytes")
     axes[0, 0].legend(frameon=False, fontsize=8)
