@@ -15,7 +15,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +23,7 @@ import pyarrow as pa
 from numpy.lib.stride_tricks import sliding_window_view
 
 import raregram as rg
+from measuring import in_turns, timed
 from raregram.synthetic import SyntheticCorpus
 
 CONTEXTS = 1_000_000
@@ -99,12 +99,7 @@ def million_rows() -> rg.Counts:
 
 def best_of(tasks: dict[str, Callable[[], object]]) -> dict[str, float]:
     """Run all tasks in turns and return the shortest time of each."""
-    times_of: dict[str, list[float]] = {name: [] for name in tasks}
-    for _ in range(ROUNDS):
-        for name, task in tasks.items():
-            start = time.perf_counter()
-            task()
-            times_of[name].append(time.perf_counter() - start)
+    times_of = in_turns({name: lambda task=task: timed(task) for name, task in tasks.items()}, ROUNDS)  # type: ignore[misc]
     spread = statistics.median(max(taken) / min(taken) for taken in times_of.values())
     print(f"best of {ROUNDS} rounds; slowest over fastest round: {spread:.1f} (median over tasks)", file=sys.stderr)
     return {name: min(taken) for name, taken in times_of.items()}

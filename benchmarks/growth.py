@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import subprocess
 import sys
 import time
@@ -22,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 import raregram as rg
-from measuring import on_one_core, show, timed
+from measuring import on_one_core, own_peak_bytes, show, timed
 from raregram.synthetic import zipf_documents
 
 LENGTH, WORDS = 130, 100_000
@@ -75,14 +74,14 @@ def measure(items: int, n: int, targets: int) -> dict[str, Any]:
     pa.set_cpu_count(1)
     table = corpus(items, targets)
     rg.count(table.slice(0, 100), n=n, threads=1)  # whatever is loaded at first use
-    before = peak()
+    before = own_peak_bytes()
     units = timed(lambda: rg.count(table, n=n, threads=1))
     start = time.perf_counter()
     counts = rg.count(table, n=n, spans=["units", "suffixes:5", "shapes:5"], threads=1)
     everything = time.perf_counter() - start
     fit = timed(lambda: rg.fit(counts, "T0", "backoff"))
     seconds = {"units": units, "all": everything, "fit": fit}
-    return {"items": items, "n": n, "targets": targets, **seconds, "memory": peak() - before}
+    return {"items": items, "n": n, "targets": targets, **seconds, "memory": own_peak_bytes() - before}
 
 
 def corpus(items: int, targets: int) -> pa.Table:
@@ -94,12 +93,6 @@ def corpus(items: int, targets: int) -> pa.Table:
         for row, of_row in enumerate(starts)
     ]
     return pa.table({"text": zipf_documents(documents, LENGTH, WORDS, seed=1), "spans": spans})
-
-
-def peak() -> int:
-    """Return the most bytes this process ever held."""
-    lines = Path(f"/proc/{os.getpid()}/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
 def exponent(xs: tuple[int, ...], ys: list[float]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import statistics
 import subprocess
 import time
@@ -37,6 +38,15 @@ def medians(seconds: Mapping[str, list[float]]) -> dict[str, float]:
 def show(what: str, figure: str, target: str = "") -> None:
     """Print a line: what was measured, the figure, and what was aimed at."""
     print(f"{what:<56}{figure:>18}   {target}".rstrip(), flush=True)
+
+
+def own_peak_bytes() -> int:
+    """Return the most memory that this process ever held: the kernel's mark, which begins anew with a program."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def on_one_core() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from measuring import own_peak_bytes
 from raregram.evaluation import TOP, f1_score, top_hits
 from rivals import Bools, Floats, Rival, Task, load
 from rivals.data import Data
@@ -159,12 +160,7 @@ def peak_bytes() -> int:
     A child's figure begins with what its parent held when it started it, so the two must not be added up. For the
     same reason this process's own figure comes from the kernel's high-water mark, which begins anew with a program.
     """
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-        own = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
-    except (OSError, StopIteration):
-        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) * 1024
+    return max(own_peak_bytes(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
 
 
 def timed(task: Callable[[], Any]) -> tuple[float, Any]:

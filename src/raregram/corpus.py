@@ -28,7 +28,7 @@ Row: TypeAlias = tuple[str | None, Any, list[tuple[int, int, str]], str]  # id, 
 
 STANDARD_INPUT = "-"
 LONGEST_LINE = 1 << 26  # bytes; beyond it a file is not lines of text
-BATCH_BYTES = 1 << 25
+BATCH_BYTES = 1 << 25  # about so many bytes of text make a batch
 ITEM_BYTES = 8  # what an item of a list counts as
 ON_ERROR = ("stop", "skip")
 SPLITS = ("file", "lines", "paragraphs")

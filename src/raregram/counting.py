@@ -23,7 +23,7 @@ from raregram.corpus import Documents, Policy
 from raregram.counts import LONGEST_NGRAM, SIDES, Ints, parse_spans, shape_name
 from raregram.errors import InputError, check_choice, check_count
 from raregram.shapes import shapes_of
-from raregram.sorting import find_heads, sort_further
+from raregram.sorting import find_heads, number_groups, sort_further
 from raregram.storage import Span
 
 
@@ -98,12 +98,6 @@ class Partial:
     longer: dict[int, list[Level]]  # spans of two items, three, ... by the first position of their track
     documents: int
     longest: int  # items of the longest document
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        units = sum(part.nbytes for column in self.units for part in column)
-        return units + sum(level.nbytes for levels in self.longer.values() for level in levels)
 
 
 @dataclass(frozen=True)
@@ -347,7 +341,7 @@ def _count_longer(windows: Windows, track: Track, at_target: Sequence[Ints], pla
         order = sort_further(item, order) if plan.side == "left" else sort_further(number, sort_further(item))
         parents, items = number[order], item[order]
         heads = find_heads(parents, items)
-        number[order] = np.repeat(np.arange(len(heads), dtype=np.int32), np.diff(heads, append=len(order)))
+        number = number_groups(order, heads)
         level = Level(parents[heads], items[heads])
         if width in wanted:
             few = tuple(np.unique(number[rows].astype(np.int64), return_counts=True) for rows in chosen)

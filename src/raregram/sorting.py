@@ -35,3 +35,14 @@ def find_heads(*columns: npt.NDArray[Any]) -> Order:
     for column in columns:
         differs[1:] |= column[1:] != column[:-1]
     return np.flatnonzero(differs)
+
+
+def number_groups(order: Order, heads: Order) -> npt.NDArray[np.int32]:
+    """Return the group of each row, given the rows in order and where in it each group begins.
+
+    >>> number_groups(np.array([2, 0, 1]), np.array([0, 2]))
+    array([0, 1, 0], dtype=int32)
+    """
+    numbers = np.empty(len(order), dtype=np.int32)
+    numbers[order] = np.repeat(np.arange(len(heads), dtype=np.int32), np.diff(heads, append=len(order)))
+    return numbers

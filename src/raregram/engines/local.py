@@ -31,7 +31,7 @@ from raregram.corpus import Documents, Policy
 from raregram.counting import Level, Partial, Plan, count_batch, lengthen
 from raregram.counts import Ints, counts_columns, counts_header, suffix
 from raregram.errors import FileError, InputError, check_count
-from raregram.sorting import find_heads, sort_further
+from raregram.sorting import find_heads, number_groups, sort_further
 from raregram.storage import Span, SpanRows, SpanTable
 
 MEMORY_LIMIT = 4 << 30  # bytes
@@ -179,10 +179,10 @@ class Accumulator:
         elif self.held:
             tracks = [self._merged(first, final) for first in self.held[0].levels]
             for of_width in zip_longest(*tracks):
-                yield from (rows for rows in of_width if rows is not None and rows.span in self.plan.longer)
+                yield from (rows for rows in of_width if rows is not None)
 
-    def _merged(self, first: int, final: Numbers) -> Iterator[SpanRows]:
-        """Merge the longer spans of all batches, shorter ones first; what was not asked for has no values."""
+    def _merged(self, first: int, final: Numbers) -> Iterator[SpanRows | None]:
+        """Merge the longer spans of all batches, shorter ones first; None for those that were not asked for."""
         items = [final[batch.numbers] for batch in self.held]
         places = items  # those of the batches' shorter spans among the merged ones
         size = num_items = int(final.max(initial=-1)) + 1
@@ -197,10 +197,11 @@ class Accumulator:
             order = np.argsort(codes, kind="stable")  # those of each batch are sorted already
             heads = find_heads(codes[order])
             size = len(heads)
-            place = np.empty(len(order), dtype=np.int32)
-            place[order] = np.repeat(np.arange(size, dtype=np.int32), np.diff(heads, append=len(order)))
-            places = np.split(place, np.cumsum([len(level.items) for level in levels])[:-1])
+            places = np.split(number_groups(order, heads), np.cumsum([len(level.items) for level in levels])[:-1])
             keys = lengthen(keys, Level(parents[order[heads]], further[order[heads]]), numbers, self.plan.side)
+            if levels[0].total is None:
+                yield None
+                continue
             values = self._added_columns(levels, places, size)
             enough = values[:, 0] >= self.plan.min_count
             span = suffix(keys.shape[1], self.plan.n, self.plan.side, first)
