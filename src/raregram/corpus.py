@@ -30,6 +30,7 @@ STANDARD_INPUT = "-"
 LONGEST_LINE = 1 << 26  # bytes; beyond it a file is not lines of text
 BATCH_BYTES = 1 << 25  # about so many bytes of text make a batch
 ITEM_BYTES = 8  # what an item of a list counts as
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 ON_ERROR = ("stop", "skip")
 SPLITS = ("file", "lines", "paragraphs")
 
@@ -38,7 +39,7 @@ SPLITS = ("file", "lines", "paragraphs")
 class Documents:
     """A batch of documents: as texts or as items, with all their spans one after the other."""
 
-    places: Sequence[str] | tuple[str, str, int]  # of each document, or (source, unit, number of the first)
+    places: Sequence[str]  # of each document
     texts: pa.Array | None  # string, to be split into items
     items: pa.Array | None  # list of strings; one of the two is None
     span_document: npt.NDArray[np.int64]  # (spans,) index into this batch
@@ -59,9 +60,6 @@ class Documents:
 
     def where(self, row: int) -> str:
         """Name a document in an error message."""
-        if isinstance(self.places, tuple):
-            source, unit, first = cast(tuple[str, str, int], self.places)
-            return f"{source}, {unit} {first + row}"
         return self.places[row]
 
 
@@ -76,6 +74,10 @@ class Policy:
 
     def __post_init__(self) -> None:
         check_choice("on_error", "a count", self.on_error, ON_ERROR)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let another process go by the same rule, with notes of its own."""
+        return Policy, (self.on_error,)
 
     def bad(self, error: InputError) -> None:
         """Raise, or note that one document was skipped."""
@@ -130,13 +132,29 @@ def _visible_files(folder: Path) -> list[str]:
     return visible
 
 
+class HeldFile(str):
+    """The name of a file whose content is in memory already."""
+
+    content: bytes
+
+    @classmethod
+    def hold(cls, name: str, content: bytes) -> HeldFile:
+        """Put a name and a content together."""
+        file = cls(name)
+        file.content = content
+        return file
+
+
 @contextmanager
 def open_bytes(path: str) -> Iterator[BinaryIO]:
     """Open a file for reading, decompressed by the end of its name; errors name the file."""
     if path == STANDARD_INPUT:
         yield sys.stdin.buffer
         return
-    with naming(path), pa.input_stream(path, compression="detect") as stream:
+    held = isinstance(path, HeldFile)
+    source = pa.BufferReader(path.content) if isinstance(path, HeldFile) else path
+    compression = COMPRESSIONS.get(Path(path).suffix) if held else "detect"
+    with naming(path), pa.input_stream(source, compression=compression) as stream:
         yield cast(BinaryIO, io.BufferedReader(stream, 1 << 20))
 
 

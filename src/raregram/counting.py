@@ -260,6 +260,12 @@ def _padded(documents: Documents, items: pa.Array, lengths: Ints, plan: Plan) ->
     return moved, insert_pads(items, lengths, pads, plan.side), lengths + pads
 
 
+def labels_of(documents: Documents, plan: Plan, policy: Policy) -> set[str]:
+    """Return the labels of a batch's documents that can be counted, by the names that the plan gives them."""
+    labels = _items_of(documents, plan, policy)[0].span_label.unique().to_pylist()
+    return {(plan.labels or {}).get(label, label) for label in labels}
+
+
 def _target_windows(
     documents: Documents, lengths: Ints, plan: Plan
 ) -> tuple[tuple[str, ...], list[tuple[Ints, Ints]]]:

@@ -293,7 +293,7 @@ class Counts:
         if shape is not None:
             items, numbers = _with_shapes(items, numbers, side, shape)
         numbers, frequency = numbers[seen], frequency[seen]
-        _check_total(int(frequency[:, 0].sum(dtype=object)))
+        check_total(int(frequency[:, 0].sum(dtype=object)))
         rows = {(start, end): add_up((start, end), numbers[:, start:end], frequency) for start, end in wanted}
         counts = cls(ngrams.n, side, kind, targets, frequency.sum(axis=0), items, rows, shape=shape)
         return counts if seen.all() else counts._without_unused_items()
@@ -302,7 +302,7 @@ class Counts:
         """Add `sign` times another table to this one."""
         _check_mergeable(self, other)
         totals = self.totals + sign * other.totals
-        _check_total(int(totals[0]))
+        check_total(int(totals[0]))
         items, into = build_vocabulary(pa.concat_arrays([self.items, other.items]))
         mine, theirs = into[: len(self.items)], into[len(self.items) :]
         rows = {}
@@ -345,7 +345,7 @@ class Counts:
         return self._replace(targets=names, totals=_pick(self.totals, columns), rows=rows)
 
     def _with_totals(self, totals: Ints) -> Counts:
-        _check_total(int(totals[0]))
+        check_total(int(totals[0]))
         return self._replace(totals=totals)
 
     def _replace(self, **changes: Any) -> Counts:
@@ -516,7 +516,8 @@ def _check_layout(side: str, kind: str) -> None:
     check_choice("kind", "a count", kind, KINDS)
 
 
-def _check_total(total: int) -> None:
+def check_total(total: int) -> None:
+    """Raise where frequencies are too large to be exact in double precision."""
     if total > LARGEST_TOTAL:
         raise InputError(f"the frequencies add up to {total}, more than 2**53: they would not be exact any more")
 

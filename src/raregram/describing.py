@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from raregram.counts import Counts, span_names, suffix
 from raregram.explanation import printable
 from raregram.model import Model, Settings
-from raregram.storage import PathLike, Span, read_header
+from raregram.storage import PathLike, Span, bytes_on_disk, read_header
 
 BACKOFF = ("unit_lam", "tau", "longest", "longest_shapes", "shape", "max_bytes")
 STRONGEST = 8  # spans shown for and against the target
@@ -28,7 +27,7 @@ def describe(path: PathLike) -> Facts:
 def summary(path: PathLike) -> str:
     """Say in a line what a file holds, from its header alone."""
     head = read_header(path)
-    facts, size = head["header"], Path(path).stat().st_size
+    facts, size = head["header"], bytes_on_disk(path)
     if head["kind"] == "model":
         settings = Settings(**facts)
         return f"model of {settings.target}, {settings}, {size / 1e6:.2f} MB"
@@ -55,7 +54,7 @@ def describe_counts(path: PathLike) -> Facts:
         **_counted_shapes(counts),
         "distinct_items_by_position": [len(counts.rows[span]) for span in counts.units],
         "rows": counts.num_rows,
-        "bytes_on_disk": Path(path).stat().st_size,
+        "bytes_on_disk": bytes_on_disk(path),
         "bytes_in_memory": counts.nbytes,
         "digest": read_header(path)["digest"],
     }
@@ -83,7 +82,7 @@ def describe_model(path: PathLike) -> Facts:
         "n_de": s.n_de,
         "distinct_items": len(model.items),
         **(_held(model) if s.estimator == "backoff" else {"selected_by_position": list(model.sizes)}),
-        "bytes_on_disk": Path(path).stat().st_size,
+        "bytes_on_disk": bytes_on_disk(path),
         "bytes_in_memory": model.nbytes,
         "digest": read_header(path)["digest"],
         "strongest_for": strongest(model, -1),

@@ -6,6 +6,7 @@
     ├── ParameterError (ValueError)   the call was wrong: an argument out of its range, an unknown name
     ├── InputError (ValueError)       the data was wrong: says where, and what was expected
     ├── FileError (OSError)           a file is missing, truncated, altered or of another kind
+    ├── ClusterError (RuntimeError)   a Spark cluster could not do the work: says what it lacks
     └── MissingExtraError (ImportError)  an optional library is not installed: names the command that installs it
 """
 
@@ -38,6 +39,10 @@ class InputError(RaregramError, ValueError):
 
 class FileError(RaregramError, OSError):
     """A file is missing, truncated, altered or of another kind; the message names it."""
+
+
+class ClusterError(RaregramError, RuntimeError):
+    """A Spark cluster could not do the work; the message tells what it lacks."""
 
 
 class MissingExtraError(RaregramError, ImportError):

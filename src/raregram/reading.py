@@ -76,10 +76,10 @@ def read_contexts(source: str, rename: Mapping[str, str] | None = None) -> Itera
     path = Path(source)
     if not path.exists():
         raise FileError(f"{source} does not exist")
-    if path.is_dir():
-        raise FileError(f"{source} is a folder; name the files in it")
     if is_raregram_file(path):
         return iter([_whole_ngrams(Counts.load(path), source)])
+    if path.is_dir():
+        raise FileError(f"{source} is a folder; name the files in it")
     suffix = Path(source.removesuffix(".gz").removesuffix(".zst")).suffix.lower()
     if suffix in (".parquet", ".pq"):
         return _read_table(_parquet_batches(source), source, rename or {})

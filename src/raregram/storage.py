@@ -32,6 +32,7 @@ PathLike: TypeAlias = str | os.PathLike[str]
 FORMAT_VERSION = 1
 ROW_GROUP = 1 << 22  # values written at a time
 METADATA_KEY = b"raregram"
+COMMON = "_common_metadata"  # where a folder of Parquet files has its header
 
 
 @dataclass(frozen=True)
@@ -61,24 +62,25 @@ class SpanTable:
         hasher = Hasher(self.items)
         for part in self.parts:
             hasher.add(part)
-        return hasher.digest(self)
+        return _digest(self, hasher.total)
 
 
 class Hasher:
     """Hashes rows one by one and adds the hashes, so that parts of a table can be digested in any order."""
 
     def __init__(self, items: pa.Array) -> None:
-        self.item_hash = np.array([_item_hash(item) for item in items.to_pylist()], dtype=np.uint64)
+        self.item_hash = hash_items(items)
         self.total = np.zeros(2, dtype=np.uint64)
 
     def add(self, part: SpanRows) -> None:
         """Take in some rows."""
-        self.total = self.total + _rows_hash(part, self.item_hash)
+        self.total = self.total + add_hashes(hash_keys(part.span, part.keys, self.item_hash), part.values)
 
-    def digest(self, table: SpanTable) -> str:
-        """Return the digest of all rows taken in, under the header of a table."""
-        head = json.dumps([table.kind, table.header, table.columns], sort_keys=True)
-        return hashlib.sha256(head.encode() + self.total.tobytes()).hexdigest()
+
+def _digest(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> str:
+    """Return the digest of a table from its header and the sum of its rows' hashes."""
+    head = json.dumps([table.kind, table.header, table.columns], sort_keys=True)
+    return hashlib.sha256(head.encode() + row_hashes.tobytes()).hexdigest()
 
 
 def write(path: PathLike, table: SpanTable) -> None:
@@ -92,14 +94,27 @@ def write(path: PathLike, table: SpanTable) -> None:
             for part in group:
                 hasher.add(part)
             writer.write_table(_to_arrow(table, group), row_group_size=rows)
-        head = {
-            "kind": table.kind,
-            "version": FORMAT_VERSION,
-            "columns": table.columns,
-            "digest": hasher.digest(table),
-            "header": table.header,
-        }
-        writer.add_key_value_metadata({METADATA_KEY.decode(): json.dumps(head)})
+        writer.add_key_value_metadata({METADATA_KEY.decode(): file_header(table, hasher.total)})
+
+
+def file_header(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> str:
+    """Return the JSON header of a table whose rows' hashes add up to this."""
+    head = {
+        "kind": table.kind,
+        "version": FORMAT_VERSION,
+        "columns": table.columns,
+        "digest": _digest(table, row_hashes),
+        "header": table.header,
+    }
+    return json.dumps(head)
+
+
+def common_metadata(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> bytes:
+    """Return the file that makes a folder of Parquet files a table, once all of them are there."""
+    sink = pa.BufferOutputStream()
+    schema = _schema(table.columns).with_metadata({METADATA_KEY: file_header(table, row_hashes)})
+    pq.write_metadata(schema, sink)
+    return bytes(sink.getvalue())
 
 
 def _row_groups(parts: Iterable[SpanRows], size: int) -> Iterator[list[SpanRows]]:
@@ -125,13 +140,31 @@ def read(path: PathLike, kind: str) -> SpanTable:
     if head["kind"] != kind:
         raise FileError(f"{path} is a raregram {head['kind']} file, expected a {kind} file")
     with damage_named(path):
-        with pq.ParquetFile(path, memory_map=True) as file:
-            arrow = file.read()
-        items, parts = _from_arrow(arrow, head["columns"])
+        items, parts = from_arrow(_read_rows(Path(path), head["columns"]), head["columns"])
         table = SpanTable(kind, head["header"], tuple(head["columns"]), items, parts)
         if table.digest() != head["digest"]:
             raise FileError(f"{path} is damaged or was altered: its content does not match its digest")
     return table
+
+
+def _read_rows(path: Path, columns: Sequence[str]) -> pa.Table:
+    """Read the rows of a file, or of all files of a folder."""
+    if not path.is_dir():
+        with pq.ParquetFile(path, memory_map=True) as file:
+            return file.read()
+    files = [pq.read_table(file, schema=_schema(columns), memory_map=True) for file in part_files(path)]
+    return pa.concat_tables(files) if files else _schema(columns).empty_table()
+
+
+def part_files(folder: Path) -> list[Path]:
+    """Return the files of rows of a folder."""
+    return sorted(file for file in folder.glob("*.parquet") if not file.name.startswith(("_", ".")))
+
+
+def bytes_on_disk(path: PathLike) -> int:
+    """Return the size of a file, or of all files of a folder."""
+    files = part_files(Path(path)) if Path(path).is_dir() else [Path(path)]
+    return sum(file.stat().st_size for file in files)
 
 
 def read_header(path: PathLike) -> dict[str, Any]:
@@ -160,6 +193,7 @@ def is_raregram_file(path: PathLike) -> bool:
 
 
 def _file_metadata(path: PathLike) -> dict[bytes, bytes]:
+    path = Path(path) / COMMON if Path(path).is_dir() else path
     with pq.ParquetFile(path, memory_map=True) as file:
         return dict(file.metadata.metadata or {})
 
@@ -242,7 +276,7 @@ def _to_arrow(table: SpanTable, parts: Sequence[SpanRows]) -> pa.Table:
     )
 
 
-def _from_arrow(arrow: pa.Table, columns: Sequence[str]) -> tuple[pa.Array, tuple[SpanRows, ...]]:
+def from_arrow(arrow: pa.Table, columns: Sequence[str]) -> tuple[pa.Array, tuple[SpanRows, ...]]:
     """Undo `_to_arrow`, for rows in any order."""
     if any(column.null_count for column in arrow.columns):
         raise ValueError("a value is missing")
@@ -287,17 +321,23 @@ def find_rows(keys: Numbers, wanted: Numbers) -> tuple[npt.NDArray[np.intp], npt
     return place, (keys[place] == wanted).all(axis=1) if len(keys) else np.zeros(len(wanted), dtype=bool)
 
 
-def _item_hash(item: str) -> int:
-    return int.from_bytes(hashlib.blake2b(item.encode(), digest_size=8).digest(), "little")
+def hash_items(items: pa.Array) -> npt.NDArray[np.uint64]:
+    """Return a 64-bit hash of each item."""
+    digests = (hashlib.blake2b(item.encode(), digest_size=8).digest() for item in items.to_pylist())
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
-def _rows_hash(part: SpanRows, item_hash: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return two sums over the rows of 64-bit hashes of span, items and values."""
-    start, end = part.span
-    hashes = np.full(len(part), start * 65_536 + end, dtype=np.uint64)
-    for item_numbers in part.keys.T:
+def hash_keys(span: Span, keys: Numbers, item_hash: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return a 64-bit hash of each row's span and items."""
+    hashes = np.full(len(keys), span[0] * 65_536 + span[1], dtype=np.uint64)
+    for item_numbers in keys.T:
         hashes = _mix(hashes ^ item_hash[item_numbers])
-    for column in part.values.T:
+    return hashes
+
+
+def add_hashes(hashes: npt.NDArray[np.uint64], values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """Go on from the hashes of rows to their values, and return two sums over the rows."""
+    for column in values.T:
         hashes = _mix(hashes ^ column.view(np.uint64))
     return np.array([hashes.sum(), _mix(hashes).sum()], dtype=np.uint64)
 

@@ -7,16 +7,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from raregram.corpus import Options, Policy
 from raregram.counting import Plan
 from raregram.counts import Counts
 from raregram.engines import local
-from raregram.errors import ParameterError
+from raregram.errors import ParameterError, check_choice
 from raregram.formats import read_documents
-from raregram.storage import SpanTable
+from raregram.storage import Span, SpanTable
 
+if TYPE_CHECKING:
+    from raregram.engines.spark.cluster import Cluster
+    from raregram.engines.spark.counting import Count
+
+ENGINES = ("local", "spark")
 NUMERATOR = "numerator"  # the target's name where two plain samples are compared
 
 
@@ -37,14 +42,17 @@ def count(
     on_error: str = "stop",
     threads: int | None = None,
     memory_limit: int | None = None,
+    engine: str = "local",
+    session: Any = None,
+    master: str | None = None,
     progress: Callable[[int], None] = lambda documents: None,
     **reading: Any,
 ) -> Counts:
     """Count the contexts of documents.
 
     Args:
-        source: paths, folders or globs of documents in any format; an Arrow table; or an iterable of documents, each
-            a mapping with `items` or `text` and `spans`.
+        source: paths, folders or globs of documents in any format; an Arrow table; an iterable of documents, each
+            a mapping with `items` or `text` and `spans`; or a Spark DataFrame with such columns.
         numerator: instead of `source`, one of two plain samples: all its contexts are the numerator's,
         denominator: and all of this one's are the denominator's.
         n: number of items of a context.
@@ -59,8 +67,11 @@ def count(
         labels: other names for labels, e.g. {"GPE": "LOC"}.
         on_error: "stop" at a document that cannot be counted, or "skip" it.
         threads: batches counted at a time; None for one a processor.
-        memory_limit: bytes; beyond it partial tables go to files.
-        progress: told how many more documents were counted.
+        memory_limit: bytes; beyond it partial tables go to files. On Spark, bytes that a task takes for its tables.
+        engine: "local", or "spark" for a cluster; the result is the same. A DataFrame is always counted on Spark.
+        session: the Spark session to use; None: the active one, or a new one.
+        master: of a new session, the URL of the cluster.
+        progress: told how many more documents were counted, on Spark how many tasks are done.
         reading: `format`, `split`, `item_column`, `tag_column`, `sentences`; see `raregram.corpus.Options`.
 
     >>> documents = [{"text": "she lives in Rome", "spans": [(3, 4, "LOC")]}, {"text": "he met Ann in Oslo"}]
@@ -82,11 +93,31 @@ def count(
     policy = Policy(on_error)
     options = Options(**reading, policy=policy)
     sources = (source, numerator, denominator)
-    with count_table(sources, plan, options, threads=threads, memory_limit=memory_limit, progress=progress) as table:
-        counts = Counts.from_table(table)
+    check_choice("engine", "count", engine, ENGINES)
+    if engine == "spark" or any(map(is_frame, sources)):
+        from raregram.engines.spark.cluster import Cluster, connect
+        from raregram.engines.spark.counting import collect_counts
+
+        frame = next((given for given in sources if is_frame(given)), None)
+        session = session or (connect(master) if frame is None else frame.sparkSession)
+        planned = count_on_spark(
+            sources, plan, options, cluster=Cluster(session, progress), memory_limit=memory_limit
+        )
+        counts, told = collect_counts(planned)
+        policy.skipped, policy.examples = told.skipped, told.examples
+    else:
+        with count_table(
+            sources, plan, options, threads=threads, memory_limit=memory_limit, progress=progress
+        ) as table:
+            counts = Counts.from_table(table)
     if policy.skipped:
         warnings.warn(f"{policy.skipped} documents were skipped: {policy.examples[0]}", stacklevel=2)
     return counts
+
+
+def is_frame(value: Any) -> bool:
+    """Whether something is a Spark DataFrame; pyspark need not be installed."""
+    return type(value).__module__.startswith("pyspark.sql") and hasattr(value, "mapInArrow")
 
 
 @contextmanager
@@ -101,24 +132,53 @@ def count_table(
     progress: Callable[[int], None] = lambda documents: None,
 ) -> Iterator[SpanTable]:
     """Count (source, numerator, denominator) into a table whose rows come as a stream while the context is open."""
-    source, numerator, denominator = sources
-    if (source is None) == (numerator is None) or (numerator is None) != (denominator is None):
-        raise ParameterError("count takes either documents, or both a numerator and a denominator")
-    # Rows of longer spans take some thirty times the room of their text, and a few batches are under way at once.
-    share = (memory_limit or local.MEMORY_LIMIT) >> (9 if plan.longer else 7)
-    batch_bytes = min(options.batch_bytes, max(share, 1 << 16))
-    options = replace(options, cut=(plan.n, plan.kind), batch_bytes=batch_bytes)
-    if source is not None:
-        samples = [(read_documents(source, options), plan)]
-    else:
-        if plan.targets:
-            raise ParameterError("two plain samples have no targets: leave targets out")
-        plain = replace(plan, targets=())
-        samples = [
-            (read_documents(numerator, options), replace(plain, everything=NUMERATOR)),
-            (read_documents(denominator, replace(options, seen=set())), plain),
-        ]
+    options = _options(options, plan, memory_limit or local.MEMORY_LIMIT)
+    samples = [
+        (read_documents(source, options if place == 0 else replace(options, seen=set())), of_source)
+        for place, (source, of_source) in enumerate(_samples(sources, plan))
+    ]
     with local.count_table(
         samples, options.policy, threads=threads, memory_limit=memory_limit, folder=folder, progress=progress
     ) as table:
         yield table
+
+
+def count_on_spark(
+    sources: tuple[Any, Any, Any],
+    plan: Plan,
+    options: Options,
+    *,
+    cluster: Cluster,
+    memory_limit: int | None = None,
+    only: Span | None = None,
+) -> Count:
+    """Plan the count of (source, numerator, denominator) on a Spark cluster; nothing but labels is looked at yet."""
+    from raregram.engines.spark.counting import MEMORY_LIMIT, Count
+    from raregram.engines.spark.sources import open_source
+
+    options = _options(options, plan, memory_limit or MEMORY_LIMIT)
+    with cluster.explained():
+        samples = [
+            (open_source(cluster, source, options), of_source) for source, of_source in _samples(sources, plan)
+        ]
+        return Count(cluster, samples, options, memory_limit, only)
+
+
+def _samples(sources: tuple[Any, Any, Any], plan: Plan) -> list[tuple[Any, Plan]]:
+    """Return what to read and what to count of it: one sample, or two plain ones."""
+    source, numerator, denominator = sources
+    if (source is None) == (numerator is None) or (numerator is None) != (denominator is None):
+        raise ParameterError("count takes either documents, or both a numerator and a denominator")
+    if source is not None:
+        return [(source, plan)]
+    if plan.targets:
+        raise ParameterError("two plain samples have no targets: leave targets out")
+    plain = replace(plan, targets=())
+    return [(numerator, replace(plain, everything=NUMERATOR)), (denominator, plain)]
+
+
+def _options(options: Options, plan: Plan, memory_limit: int) -> Options:
+    """Let documents come in batches that leave room for their counts."""
+    # Rows of longer spans take some thirty times the room of their text, and a few batches are under way at once.
+    share = memory_limit >> (9 if plan.longer else 7)
+    return replace(options, cut=(plan.n, plan.kind), batch_bytes=min(options.batch_bytes, max(share, 1 << 16)))

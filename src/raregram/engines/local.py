@@ -127,8 +127,11 @@ class Accumulator:
         self.held_bytes += sum(level.nbytes for levels in partial.longer.values() for level in levels)
         self.documents += partial.documents
         self.longest = max(self.longest, partial.longest)
-        if self.held_bytes + sum(units.nbytes for units in self.units) > self.memory_limit // 4:
-            self._spill()
+
+    @property
+    def full(self) -> bool:
+        """Whether what is held takes more than its share of the memory limit."""
+        return self.held_bytes + sum(units.nbytes for units in self.units) > self.memory_limit // 4
 
     def _provisional_numbers(self, names: list[str]) -> Numbers:
         """Return the numbers of items, giving one to each that is new."""
@@ -137,7 +140,24 @@ class Accumulator:
             return np.arange(len(names), dtype=np.int32)
         return np.array([self.number.setdefault(name, len(self.number)) for name in names], dtype=np.int32)
 
-    def parts(self) -> tuple[pa.Array, Iterator[SpanRows]]:
+    def table(self) -> SpanTable:
+        """Return what was counted; its rows come as a stream."""
+        plan = self.plan
+        items, parts = self._parts()
+        header = counts_header(
+            n=plan.n,
+            side=plan.side,
+            kind=plan.kind,
+            pad=plan.pad,
+            min_count=plan.min_count,
+            shape=plan.shape,
+            targets=self.targets,
+            totals=self.totals[self.target_columns].tolist(),
+            spans=plan.all_spans,
+        )
+        return SpanTable("counts", header, counts_columns(self.targets), items, parts)
+
+    def _parts(self) -> tuple[pa.Array, Iterator[SpanRows]]:
         """Return the items in byte order, and the rows of all spans by their numbers in that order."""
         names = pa.array(list(self.number), pa.string())
         used = np.flatnonzero(self.used[: len(names)])
@@ -173,7 +193,7 @@ class Accumulator:
             values = rows.values[:, self.target_columns] if self.reordered else rows.values
             yield SpanRows((k, k + 1), numbers[order, None], values[order])
         if any(span in self.spilled for span in self.plan.longer):
-            self._spill()
+            self.spill()
             for span in self.plan.longer:
                 yield from self._added_up(span, final)
         elif self.held:
@@ -254,7 +274,7 @@ class Accumulator:
             elif self.dense is not None:
                 self.dense = np.pad(self.dense, ((0, 0), (0, room - self.dense.shape[1])))
 
-    def _spill(self) -> None:
+    def spill(self) -> None:
         """Write the rows held to files; the units too, if they take much of the room."""
         if sum(units.nbytes for units in self.units) > self.memory_limit // 8:
             for k in range(self.plan.positions):
@@ -356,22 +376,11 @@ def count_table(
         total = Accumulator(samples[0][1], memory_limit or MEMORY_LIMIT, spill, threads)
         for partial in _count_in_threads(samples, policy, threads):
             total.add(partial)
+            if total.full:
+                total.spill()
             progress(partial.documents)
-        _check(total)
-        items, parts = total.parts()
-        plan = total.plan
-        header = counts_header(
-            n=plan.n,
-            side=plan.side,
-            kind=plan.kind,
-            pad=plan.pad,
-            min_count=plan.min_count,
-            shape=plan.shape,
-            targets=total.targets,
-            totals=total.totals[total.target_columns].tolist(),
-            spans=plan.all_spans,
-        )
-        yield SpanTable("counts", header, counts_columns(total.targets), items, parts)
+        check_counted(total.documents, int(total.totals[0]), total.longest, total.plan)
+        yield total.table()
 
 
 @contextmanager
@@ -416,11 +425,9 @@ def _count_in_threads(
             yield waiting.popleft().result()
 
 
-def _check(total: Accumulator) -> None:
-    """Raise where there was nothing to count."""
-    if not total.documents:
+def check_counted(documents: int, contexts: int, longest: int, plan: Plan) -> None:
+    """Raise where there was nothing to count; `longest` is the number of items of the longest document."""
+    if not documents:
         raise InputError("there is no document in the input")
-    if not total.totals[0]:
-        raise InputError(
-            f"no document is long enough: the longest has {total.longest} {total.plan.kind}, and n is {total.plan.n}"
-        )
+    if not contexts:
+        raise InputError(f"no document is long enough: the longest has {longest} {plan.kind}, and n is {plan.n}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 from raregram.corpus import (
     Documents,
     Options,
+    Policy,
     Row,
     batches,
     byte_lines,
@@ -24,13 +26,14 @@ from raregram.corpus import (
 )
 from raregram.errors import InputError
 
+FILE, ROW = "_file", "_row"  # columns of a table that say from which file and row of it a document was read
 ROWS = 1024  # documents of a table at a time
 
 
 def read_parquet(path: str, options: Options) -> Iterator[Documents]:
     """Yield the documents of a Parquet file."""
     with naming(path), open_parquet(path) as file:
-        yield from _from_batches(file.iter_batches(batch_size=ROWS), path, options)
+        yield from from_batches(file.iter_batches(batch_size=ROWS), path, options)
 
 
 @contextmanager
@@ -48,24 +51,25 @@ def read_table(table: pa.Table | pa.RecordBatch | pa.RecordBatchReader, options:
     """Yield the documents of an Arrow table."""
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
-    return _from_batches(table.to_batches(ROWS) if isinstance(table, pa.Table) else table, "the table", options)
+    return from_batches(table.to_batches(ROWS) if isinstance(table, pa.Table) else table, "the table", options)
 
 
 def read_jsonl(path: str, options: Options) -> Iterator[Documents]:
     """Yield the documents of JSON lines."""
     with open_bytes(path) as stream:
-        yield from batches(_jsonl_rows(byte_lines(stream, path), path, options), options.batch_bytes)
+        lines = ((f"{path}, line {number}", line) for number, line in byte_lines(stream, path))
+        yield from batches(json_rows(lines, options.policy), options.batch_bytes)
 
 
-def _jsonl_rows(lines: Iterable[tuple[int, bytes]], path: str, options: Options) -> Iterator[Row]:
-    for number, line in lines:
+def json_rows(lines: Iterable[tuple[str, bytes]], policy: Policy) -> Iterator[Row]:
+    """Yield the documents of (place, JSON) pairs; one that is none is left to the policy."""
+    for place, line in lines:
         if not line.strip():
             continue
-        place = f"{path}, line {number}"
         try:
             yield parse_document(_parse_json(line, place), place)
         except InputError as error:
-            options.policy.bad(error)
+            policy.bad(error)
 
 
 def _parse_json(line: bytes, place: str) -> object:
@@ -77,7 +81,25 @@ def _parse_json(line: bytes, place: str) -> object:
         raise InputError(f"{place} is not valid JSON: {error}") from None
 
 
-def _from_batches(record_batches: Iterable[pa.RecordBatch], source: str, options: Options) -> Iterator[Documents]:
+class RowPlaces(Sequence[str]):
+    """Names the rows of a table, by the file and row in the columns `FILE` and `ROW` where it has them."""
+
+    def __init__(self, table: pa.Table, source: str, first: int) -> None:
+        self.rows, self.source, self.first = table.num_rows, source, first
+        self.read_from = [table[FILE], table[ROW]] if FILE in table.column_names else []
+
+    def __len__(self) -> int:
+        return int(self.rows)
+
+    def __getitem__(self, row: Any) -> Any:
+        """Name one row."""
+        if not self.read_from:
+            return f"{self.source}, row {self.first + row}"
+        file, number = (column[int(row)].as_py() for column in self.read_from)
+        return f"{file.removeprefix('file://')}, row {number + 1}"
+
+
+def from_batches(record_batches: Iterable[pa.RecordBatch], source: str, options: Options) -> Iterator[Documents]:
     """Gather small record batches, and number their rows."""
     first, waiting, size = 1, [], 0
     for record_batch in record_batches:
@@ -97,25 +119,23 @@ def _from_records(record_batches: list[pa.RecordBatch], source: str, first: int,
     if column is None:
         raise InputError(f"{source} has no column items or text; it has {', '.join(table.column_names)}")
     columns = {name: _typed(table, name, source) for name in (column, "spans", "id") if name in table.column_names}
+    places = RowPlaces(table, source, first)
     whole = np.ones(len(table), dtype=bool)
     for name in (column, "spans"):
         if name in columns:
             for row in np.flatnonzero(_lacking(columns[name], nullable=name == "spans")).tolist():
-                options.policy.bad(
-                    InputError(f"{source}, row {first + row}: {name} is missing, or a part of it", row)
-                )
+                options.policy.bad(InputError(f"{places[row]}: {name} is missing, or a part of it", row))
                 whole[row] = False
-    numbers = first + np.flatnonzero(whole)
+    kept = np.flatnonzero(whole)
     columns = {name: values.filter(pa.array(whole)) for name, values in columns.items()}
-    places = (source, "row", first) if whole.all() else [f"{source}, row {number}" for number in numbers]
     texts, items = (columns[column], None) if column == "text" else (None, columns[column])
-    lists = columns.get("spans", pa.nulls(len(numbers), SPANS))
+    lists = columns.get("spans", pa.nulls(len(kept), SPANS))
     spans = lists.flatten()
     return Documents(
-        places,
+        places if whole.all() else [places[row] for row in kept],
         texts,
         items,
-        np.repeat(np.arange(len(numbers)), np.asarray(pc.list_value_length(lists).fill_null(0))),
+        np.repeat(np.arange(len(kept)), np.asarray(pc.list_value_length(lists).fill_null(0))),
         np.asarray(pc.struct_field(spans, "start")),
         np.asarray(pc.struct_field(spans, "end")),
         pc.struct_field(spans, "label"),
