@@ -31,9 +31,14 @@ def summary(path: PathLike) -> str:
     if head["kind"] == "model":
         settings = Settings(**facts)
         return f"model of {settings.target}, {settings}, {size / 1e6:.2f} MB"
-    totals = dict(zip(("contexts", *facts["targets"]), facts["totals"], strict=True))
+    return f"{counts_line(facts)}, {size / 1e6:.2f} MB"
+
+
+def counts_line(header: Facts) -> str:
+    """Say in a line what a count table holds, from its header."""
+    totals = dict(zip(("contexts", *header["targets"]), header["totals"], strict=True))
     shown = ", ".join(f"{name} {total:,}" for name, total in totals.items())
-    return f"count table, n {facts['n']}: {shown}, {size / 1e6:.2f} MB"
+    return f"count table, n {header['n']}: {shown}"
 
 
 def describe_counts(path: PathLike) -> Facts:

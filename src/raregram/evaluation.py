@@ -73,12 +73,10 @@ def evaluate(model: Model, documents: Counts, *, k: int = TOP, training: Counts 
     returned[order[:k]] = True
     bands = {}
     if training is not None:
-        seen = training_frequency(documents, training)
-        for name, (least, most) in BANDS.items():
-            inside = (seen >= least) & (seen <= most)
-            bands[name] = measure(order[inside[order]], correct, returned)
-    ranks = curve_ranks(len(order))
-    recalls = np.cumsum(correct[order])[ranks - 1] / max(int(correct.sum()), 1)
+        band = bands_of(training_frequency(documents, training))
+        for number, name in enumerate(BANDS):
+            bands[name] = measure(order[band[order] == number], correct, returned)
+    ranks, recalls = recall_curve(np.flatnonzero(correct[order]) + 1, len(order))
     return Evaluation(target, k, measure(order, correct, returned), bands, ranks, recalls)
 
 
@@ -114,17 +112,21 @@ def f1_score(hits: int, returned: int, relevant: int) -> float:
 def measure(order: Ints, correct: Bools, returned: Bools) -> Metrics:
     """Measure a ranking of some types: `order` are their indices, best first."""
     right = correct[order]
-    relevant, number = int(right.sum()), int(returned[order].sum())
-    hits = int((right & returned[order]).sum())
-    found_at = np.flatnonzero(right) + 1
+    hits, number = int((right & returned[order]).sum()), int(returned[order].sum())
+    return metrics(np.flatnonzero(right) + 1, len(order), number, hits)
+
+
+def metrics(found_at: Ints, types: int, returned: int, hits: int) -> Metrics:
+    """Return all measures of a ranking of some types from the ranks of the correct ones, in order."""
+    relevant = len(found_at)
     return Metrics(
-        types=len(order),
+        types=types,
         relevant=relevant,
-        returned=number,
+        returned=returned,
         hits=hits,
-        precision=hits / number if number else 0.0,
+        precision=hits / returned if returned else 0.0,
         recall=hits / relevant if relevant else 0.0,
-        f1=f1_score(hits, number, relevant),
+        f1=f1_score(hits, returned, relevant),
         average_precision=float((np.arange(1, relevant + 1) / found_at).mean()) if relevant else 0.0,
     )
 
@@ -157,6 +159,21 @@ def training_frequency(documents: Counts, training: Counts) -> Ints:
     keys = number_items(documents.items, training.items)[rows.keys]
     place, found = find_rows(known.keys, keys)
     return np.where(found, known.values[place, 0], 0)
+
+
+def bands_of(seen: Ints) -> Ints:
+    """Return the number of the band of each frequency in training.
+
+    >>> bands_of(np.array([0, 1, 5, 6])).tolist()
+    [0, 1, 2, 3]
+    """
+    return np.searchsorted([least for least, _ in BANDS.values()], seen, side="right") - 1
+
+
+def recall_curve(found_at: Ints, types: int) -> tuple[Ints, Floats]:
+    """Return the ranks of a curve and the recall at each, from the ranks of the correct types."""
+    ranks = curve_ranks(types)
+    return ranks, np.searchsorted(found_at, ranks, side="right") / max(len(found_at), 1)
 
 
 def curve_ranks(types: int) -> Ints:

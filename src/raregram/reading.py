@@ -24,7 +24,7 @@ from raregram.corpus import LONGEST_LINE, STANDARD_INPUT, expand, naming
 from raregram.counts import Counts
 from raregram.errors import FileError, InputError, ParameterError
 from raregram.formats import CONTEXTS, recognise
-from raregram.formats.tables import open_parquet
+from raregram.formats.tables import CONTENT, open_parquet
 from raregram.storage import is_raregram_file
 
 READ_BYTES = 1 << 22  # of text at a time; a pipe gives what it has
@@ -42,6 +42,7 @@ class Batch:
     columns: Mapping[str, pa.Array] = field(default_factory=dict)  # label, f_nu and f_de where they are
     table: Mapping[str, pa.Array] = field(default_factory=dict)  # all columns of a table, under its own names
     name: str = "ngram"  # of the column of N-grams
+    documents: bool = False  # whether that column holds documents instead, with many N-grams each
 
     def where(self, row: int) -> str:
         """Name a row in an error message."""
@@ -62,7 +63,7 @@ class Batch:
         return replace(self, ngrams=self.ngrams[:rows], columns=columns, table=table)
 
 
-def read_contexts(source: str, rename: Mapping[str, str] | None = None) -> Iterator[Batch]:
+def read_contexts(source: str, rename: Mapping[str, str] | None = None, documents: bool = False) -> Iterator[Batch]:
     """Yield the contexts of a file in batches.
 
     Args:
@@ -70,6 +71,7 @@ def read_contexts(source: str, rename: Mapping[str, str] | None = None) -> Itera
             `ngram` and, where they are, `label`, `f_nu` and `f_de`. A count file gives its whole N-grams. Anything
             else is text, plain or compressed, one context a line: `label<TAB>items`, or just the items.
         rename: what a table calls those columns, where it uses other names.
+        documents: take also tables of documents, with the column `items` or `text`.
     """
     if source == STANDARD_INPUT:
         return _read_lines(lambda size: os.read(sys.stdin.fileno(), size), "standard input")
@@ -82,7 +84,7 @@ def read_contexts(source: str, rename: Mapping[str, str] | None = None) -> Itera
         raise FileError(f"{source} is a folder; name the files in it")
     suffix = Path(source.removesuffix(".gz").removesuffix(".zst")).suffix.lower()
     if suffix in (".parquet", ".pq"):
-        return _read_table(_parquet_batches(source), source, rename or {})
+        return _read_table(_parquet_batches(source), source, rename or {}, documents)
     if suffix == ".csv":
         return _read_table(_csv_batches(source), source, rename or {})
     with path.open("rb") as file:
@@ -237,16 +239,21 @@ def _parse_lines(data: bytes, source: str, first: int) -> Batch:
         ends = np.append(ends, len(data))
     offsets = np.concatenate([[0], ends]).astype(np.int32)
     lines = pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(data))
+    columns = split_labels(lines, lambda row: f"{source}, line {first + row}")
+    return Batch(source, "line", first, columns.pop("ngram"), columns)
+
+
+def split_labels(lines: pa.Array, where: Callable[[int], str]) -> dict[str, pa.Array]:
+    """Cut lines into `ngram` and, where they have a tab, `label`; `where` names a line in an error message."""
     lines = pc.utf8_rtrim(lines, characters="\r\n")
     tabs = np.asarray(pc.find_substring(lines, "\t")) >= 0
     if not tabs.any():
-        return Batch(source, "line", first, lines)
+        return {"ngram": lines}
     if not tabs.all():
         row = int(np.flatnonzero(~tabs)[0])
-        raise InputError(f"{source}, line {first + row} has no label, but others have: expected label<TAB>items", row)
+        raise InputError(f"{where(row)} has no label, but others have: expected label<TAB>items", row)
     halves = pc.split_pattern(lines, "\t", max_splits=1)
-    label, items = (pc.list_element(halves, half) for half in (0, 1))
-    return Batch(source, "line", first, items, {"label": label})
+    return {"ngram": pc.list_element(halves, 1), "label": pc.list_element(halves, 0)}
 
 
 def _first_invalid(data: bytes) -> int | None:
@@ -258,11 +265,18 @@ def _first_invalid(data: bytes) -> int | None:
     return None
 
 
-def _read_table(batches: Iterator[pa.RecordBatch], source: str, rename: Mapping[str, str]) -> Iterator[Batch]:
+def _read_table(
+    batches: Iterator[pa.RecordBatch], source: str, rename: Mapping[str, str], documents: bool = False
+) -> Iterator[Batch]:
     """Yield the rows of a table as contexts."""
     first = 1
     for record_batch in batches:
-        yield _table_batch(record_batch, source, first, rename)
+        content = next((name for name in CONTENT if name in record_batch.schema.names), None)
+        if documents and content and "ngram" not in (*rename, *record_batch.schema.names):
+            table = {name: record_batch.column(name) for name in record_batch.schema.names}
+            yield Batch(source, "row", first, table[content], {}, table, content, documents=True)
+        else:
+            yield _table_batch(record_batch, source, first, rename)
         first += len(record_batch)
 
 

@@ -62,7 +62,7 @@ class SpanTable:
         hasher = Hasher(self.items)
         for part in self.parts:
             hasher.add(part)
-        return _digest(self, hasher.total)
+        return digest_of(self, hasher.total)
 
 
 class Hasher:
@@ -77,7 +77,7 @@ class Hasher:
         self.total = self.total + add_hashes(hash_keys(part.span, part.keys, self.item_hash), part.values)
 
 
-def _digest(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> str:
+def digest_of(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> str:
     """Return the digest of a table from its header and the sum of its rows' hashes."""
     head = json.dumps([table.kind, table.header, table.columns], sort_keys=True)
     return hashlib.sha256(head.encode() + row_hashes.tobytes()).hexdigest()
@@ -103,7 +103,7 @@ def file_header(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> str:
         "kind": table.kind,
         "version": FORMAT_VERSION,
         "columns": table.columns,
-        "digest": _digest(table, row_hashes),
+        "digest": digest_of(table, row_hashes),
         "header": table.header,
     }
     return json.dumps(head)

@@ -14,13 +14,16 @@ from raregram.cli.options import (
     Columns,
     Corpus,
     Denominator,
+    EngineOption,
     FormatOption,
     KindOption,
+    MasterOption,
     OnError,
     Out,
     Quiet,
     SideOption,
     SpansOption,
+    SparkOption,
     SplitOption,
     Targets,
     parse_bytes,
@@ -28,7 +31,7 @@ from raregram.cli.options import (
     parse_names,
     parse_pairs,
 )
-from raregram.cli.printing import report
+from raregram.cli.printing import counts_summary, print_facts, report
 from raregram.errors import InputError, ParameterError
 
 
@@ -153,7 +156,16 @@ def count(
     threads: Annotated[
         int | None, typer.Option(help="Batches counted at a time. [default: one a processor]", show_default=False)
     ] = None,
-    memory_limit: Annotated[str, typer.Option(help="Beyond it, partial tables go to files.")] = "4GB",
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            help="Beyond it, partial tables go to files. [default: 4GB; on Spark 1GB for each task]",
+            show_default=False,
+        ),
+    ] = None,
+    engine: EngineOption = "local",
+    master: MasterOption = None,
+    spark: SparkOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -166,12 +178,16 @@ def count(
     for any capitalised word.
 
     Example: raregram count tagged.parquet --targets LOC,PER --spans suffixes:5,shapes:8 --out all.counts
+
+    On a cluster, to a folder of Parquet files: raregram count hdfs:///news/ --format jsonl --engine spark --master
+    spark://host:7077 --out hdfs:///news.counts
     """
     names, wanted = parse_names(targets), tuple(parse_names(spans) or [])
     if format is None and (item_column, tag_column, sentences) != (0, -1, False):
         format = "conll"  # noqa: A001
     skipped = 0
-    if sources and not numerator and not denominator and _are_contexts(sources, format):
+    limit = None if memory_limit is None else parse_bytes(memory_limit)
+    if engine == "local" and sources and not numerator and not denominator and _are_contexts(sources, format):
         if pad or labels or on_error != "stop":
             raise ParameterError("--pad, --labels and --on-error are for documents; these are contexts")
         _count_contexts(
@@ -179,10 +195,9 @@ def count(
             min_count=min_count,
         )  # fmt: skip
     else:
-        skipped = _count_documents(
-            (sources or None, numerator, denominator),
-            out,
-            plan={
+        documents = (sources or None, numerator or None, denominator or None)
+        work: dict[str, Any] = {
+            "plan": {
                 "n": 10 if n is None else n,
                 "side": side,
                 "kind": kind,
@@ -192,18 +207,21 @@ def count(
                 "min_count": min_count,
                 "labels": parse_pairs(labels) or None,
             },
-            reading={
+            "reading": {
                 "format": format,
                 "split": split,
                 "item_column": item_column,
                 "tag_column": tag_column,
                 "sentences": sentences,
             },
-            on_error=on_error,
-            threads=threads,
-            memory_limit=parse_bytes(memory_limit),
-            quiet=quiet,
-        )
+            "on_error": on_error,
+            "memory_limit": limit,
+            "quiet": quiet,
+        }
+        if engine == "spark":
+            _count_on_spark(documents, out, master=master, spark=spark, as_json=as_json, **work)
+            return
+        skipped = _count_documents(documents, out, threads=threads, **work)
     report(out, as_json, quiet, {"skipped": skipped})
 
 
@@ -277,11 +295,48 @@ def _count_documents(
         engines.count_table(sources, Plan(**plan), options, folder=folder, progress=tick, **resources) as table,
     ):
         storage.write(out, table)
-    for example in policy.examples:
-        print(f"raregram: skipped: {example}", file=sys.stderr)
-    if policy.skipped:
-        print(f"raregram: {policy.skipped:,} documents skipped", file=sys.stderr)
+    _tell_skipped(policy.skipped, policy.examples)
     return policy.skipped
+
+
+def _count_on_spark(
+    sources: tuple[Any, Any, Any],
+    out: str,
+    *,
+    plan: dict[str, Any],
+    reading: dict[str, Any],
+    on_error: str,
+    master: str | None,
+    spark: list[str] | None,
+    as_json: bool,
+    quiet: bool,
+    memory_limit: int | None,
+) -> None:
+    """Count documents on a Spark cluster into a folder; only its header is looked at here."""
+    from raregram import engines
+    from raregram.cli.clusters import spark_cluster
+    from raregram.corpus import Options, Policy
+    from raregram.counting import Plan
+
+    what, options = Plan(**plan), Options(**reading, policy=Policy(on_error))
+    with spark_cluster(master, spark, quiet) as cluster:
+        from raregram.engines.spark.counting import write_counts
+
+        count = engines.count_on_spark(sources, what, options, cluster=cluster, memory_limit=memory_limit)
+        told = write_counts(count, out)
+    _tell_skipped(told.skipped, told.examples)
+    if as_json:
+        facts = {"file": out, "kind": "count table", **told.header, "digest": told.digest, "skipped": told.skipped}
+        print_facts(facts, as_json)
+    elif not quiet:
+        print(f"{out}: {counts_summary(told.header)}", file=sys.stderr)
+
+
+def _tell_skipped(skipped: int, examples: list[str]) -> None:
+    for example in examples:
+        print(f"raregram: skipped: {example}", file=sys.stderr)
+    if skipped:
+        print(f"raregram: {skipped:,} documents skipped", file=sys.stderr)
 
 
 COMMANDS = (fetch, tag, count, merge)

@@ -15,10 +15,13 @@ from raregram.cli.options import (
     AsJson,
     Denominator,
     DenominatorOption,
+    EngineOption,
     FormatOption,
+    MasterOption,
     ModelFile,
     Out,
     Quiet,
+    SparkOption,
     SplitOption,
     Unseen,
     UnseenOption,
@@ -28,7 +31,9 @@ from raregram.errors import FileError, InputError, ParameterError
 
 if TYPE_CHECKING:
     from raregram.counts import Counts
+    from raregram.evaluation import Evaluation
     from raregram.experiment import Config
+    from raregram.model import Model
     from raregram.tuning import Cell
 
 SHADES = " ░▒▓█"
@@ -54,6 +59,9 @@ def evaluate(
     ] = None,
     format: FormatOption = None,  # noqa: A002 - the option's name
     split: SplitOption = "file",
+    engine: EngineOption = "local",
+    master: MasterOption = None,
+    spark: SparkOption = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Measure a model on tagged documents.
@@ -70,8 +78,11 @@ def evaluate(
     from raregram.writing import to_json
 
     model = Model.load(model_file)
-    counts = _types_of(documents, model.settings, [model.settings.target], format, split)
-    result = measure(model, counts, k=k, training=None if training is None else Counts.load(training))
+    if engine == "spark":
+        result = _evaluate_on_spark(model, documents, k, training, (format, split), master, spark)
+    else:
+        counts = _types_of(documents, model.settings, [model.settings.target], format, split)
+        result = measure(model, counts, k=k, training=None if training is None else Counts.load(training))
     if as_json:
         print(to_json(result.to_dict()))
         return
@@ -247,6 +258,25 @@ def backoff_map(cells: list[Cell]) -> str:
         name = f"suffixes to {cell.longest}" if cell.shapes == cells[0].shapes else "without shapes"
         lines.append(f"{name:<20}{cell.f1:.4f}")
     return "\n".join(lines)
+
+
+def _evaluate_on_spark(
+    model: Model,
+    documents: list[str],
+    k: int,
+    training: str | None,
+    reading: tuple[str | None, str],
+    master: str | None,
+    spark: list[str] | None,
+) -> Evaluation:
+    """Measure a model on a Spark cluster."""
+    from raregram.cli.clusters import spark_cluster
+    from raregram.corpus import Options
+
+    with spark_cluster(master, spark, quiet=False) as cluster:
+        from raregram.engines.spark.evaluating import evaluate as measure
+
+        return measure(cluster, model, documents, Options(*reading), k=k, training=training)
 
 
 def _types_of(sources: list[str], like: Any, targets: list[str], format_name: str | None, split: str) -> Counts:

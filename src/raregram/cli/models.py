@@ -12,9 +12,11 @@ from raregram.cli.options import (
     AsJson,
     Columns,
     DenominatorOption,
+    EngineOption,
     EstimatorName,
     KindOption,
     Level,
+    MasterOption,
     ModelFile,
     OptionalSources,
     Out,
@@ -22,21 +24,24 @@ from raregram.cli.options import (
     SideOption,
     Sources,
     SpanCriterion,
+    SparkOption,
     UnseenOption,
     parse_bytes,
     parse_columns,
 )
 from raregram.cli.printing import print_facts, report
-from raregram.errors import InputError, check_count, check_lam
+from raregram.errors import InputError, ParameterError, check_count, check_lam
 
 if TYPE_CHECKING:
     from raregram.model import Model
+    from raregram.ranking import Ranking
     from raregram.ratios import Floats
     from raregram.reading import Batch
 
 LONGEST = 5  # suffix that `fit` counts for `backoff`, unless told,
 LONGEST_SHAPES = 8  # and suffix of shapes
-TABLES = (".parquet", ".pq", ".csv", ".jsonl", ".ndjson")  # files with named columns
+LISTS = (".parquet", ".pq", ".jsonl", ".ndjson")  # files whose columns may hold lists
+TABLES = (*LISTS, ".csv")  # files with named columns
 
 
 def fit(
@@ -180,6 +185,9 @@ def score(
     ] = False,
     level: Level = 0.95,
     columns: Columns = None,
+    engine: EngineOption = "local",
+    master: MasterOption = None,
+    spark: SparkOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -189,6 +197,11 @@ def score(
 
     Lines of text have the log ratio, with --interval its lower and upper end, the label if there is one, the items.
 
+    A Parquet table of documents (items or text) gets a list for each, to Parquet or JSON lines: the log ratios of its
+    contexts, in order.
+
+    On Spark, tables, count tables or text in, a folder of Parquet files out.
+
     Example: `cat new.txt | raregram score loc.rgm > scored.tsv`
     """
     from raregram.model import Model
@@ -196,6 +209,11 @@ def score(
     from raregram.writing import score_file, score_stream
 
     model = Model.load(model_file)
+    if engine == "spark":
+        _score_on_spark(
+            model, sources, out, level if interval else None, parse_columns(columns), master, spark, quiet
+        )
+        return
     quiet = quiet or (out is None and sys.stdout.isatty())
     as_text = not (as_json if out is None else out.endswith(TABLES))
     wanted = level if interval else None
@@ -208,11 +226,12 @@ def score(
     with progress("N-grams scored", quiet) as tick:
         if out is None:
             write = with_interval(score_stream(sys.stdout.buffer, as_json))
-            _score_all(model, sources, columns, write, tick, level=wanted)
+            _score_all(model, sources, columns, write, tick, level=wanted, lists=as_json and not interval)
         else:
             texts = not out.endswith((".parquet", ".pq"))
             with score_file(out) as write:
-                _score_all(model, sources, columns, with_interval(write), tick, texts, wanted)
+                lists = out.endswith(LISTS) and not interval
+                _score_all(model, sources, columns, with_interval(write), tick, texts, wanted, lists)
     if out is not None and not quiet:
         print(f"{out}: {tick.done:,} N-grams scored", file=sys.stderr)
 
@@ -227,6 +246,9 @@ def rank(
     ] = "log-ratio",
     level: Level = 0.95,
     columns: Columns = None,
+    engine: EngineOption = "local",
+    master: MasterOption = None,
+    spark: SparkOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -246,16 +268,21 @@ def rank(
     from raregram.writing import to_json
 
     model = Model.load(model_file)
+    wanted = level if by == "lower" else None
     best = Top(top)
 
     def add(batch: Batch, log_ratio: Floats, ends: Floats | None = None) -> None:
         columns = [log_ratio] if ends is None else [ends[:, 0], log_ratio, ends[:, 1]]
         best.add(batch.ngrams, np.column_stack(columns))
 
-    with progress("N-grams ranked", quiet) as tick:
-        _score_all(model, sources, columns, add, tick, level=level if by == "lower" else None)
+    if engine == "spark":
+        ranking = _rank_on_spark(model, sources, top, wanted, parse_columns(columns), master, spark, quiet)
+    else:
+        with progress("N-grams ranked", quiet) as tick:
+            _score_all(model, sources, columns, add, tick, level=wanted)
+        ranking = best.ranking()
     names = ("lower", "log_ratio", "upper") if by == "lower" else ("log_ratio",)
-    rows = list(enumerate(zip(best.ranking().values.tolist(), best.ranking().texts.to_pylist(), strict=True), 1))
+    rows = list(enumerate(zip(ranking.values.tolist(), ranking.texts.to_pylist(), strict=True), 1))
     if as_json:
         shown = [{"rank": i, **dict(zip(names, values, strict=True)), "ngram": text} for i, (values, text) in rows]
         print(to_json(shown))
@@ -324,10 +351,11 @@ def _score_all(
     tick: Any,
     texts: bool = True,
     level: float | None = None,
+    lists: bool = False,
 ) -> None:
     """Score all contexts of all sources; what comes before a bad one is still written.
 
-    With a level, `write` also gets the ends of their intervals, (contexts, 2).
+    With a level, `write` also gets the ends of their intervals, (contexts, 2). With `lists`, documents get one each.
     """
     from raregram.corpus import STANDARD_INPUT
     from raregram.reading import read_contexts
@@ -335,7 +363,7 @@ def _score_all(
     if level is not None:
         model.interval([], level)  # raises before anything is read
     for source in sources or [STANDARD_INPUT]:
-        for batch in read_contexts(source, parse_columns(columns)):
+        for batch in read_contexts(source, parse_columns(columns), documents=lists):
             _score_batch(model, batch, write, texts, level)
             tick(len(batch))
     if not tick.done:
@@ -343,6 +371,11 @@ def _score_all(
 
 
 def _score_batch(model: Model, batch: Batch, write: Any, texts: bool, level: float | None) -> None:
+    if batch.documents:
+        from raregram.scoring import score_rows
+
+        write(batch, score_rows(model, batch.ngrams, batch.source, batch.first))
+        return
     try:
         ngrams = model.parse(batch.ngrams, batch.where)
     except InputError as error:
@@ -355,6 +388,50 @@ def _score_batch(model: Model, batch: Batch, write: Any, texts: bool, level: flo
     else:
         numbers = model.numbers(ngrams.lists())
         write(shown, model.log_ratio(numbers), model.interval(numbers, level))
+
+
+def _score_on_spark(
+    model: Model,
+    sources: list[str] | None,
+    out: str | None,
+    level: float | None,
+    rename: dict[str, str],
+    master: str | None,
+    spark: list[str] | None,
+    quiet: bool,
+) -> None:
+    """Score a table on a Spark cluster into a folder."""
+    from raregram.cli.clusters import spark_cluster
+
+    if out is None:
+        raise ParameterError("on Spark, scores go to a folder: name it with --out")
+    with spark_cluster(master, spark, quiet) as cluster:
+        from raregram.engines.spark.scoring import open_contexts, score, write_scores
+
+        write_scores(
+            cluster, score(cluster, model, open_contexts(cluster, sources or ["-"], model, rename), level), out
+        )
+    if not quiet:
+        print(f"{out}: scored", file=sys.stderr)
+
+
+def _rank_on_spark(
+    model: Model,
+    sources: list[str] | None,
+    top: int,
+    level: float | None,
+    rename: dict[str, str],
+    master: str | None,
+    spark: list[str] | None,
+    quiet: bool,
+) -> Ranking:
+    """Rank a table on a Spark cluster."""
+    from raregram.cli.clusters import spark_cluster
+
+    with spark_cluster(master, spark, quiet) as cluster:
+        from raregram.engines.spark.scoring import open_contexts, rank
+
+        return rank(cluster, model, open_contexts(cluster, sources or ["-"], model, rename), top, level)
 
 
 def _add_ends(batch: Batch, ends: Floats, as_text: bool) -> Batch:

@@ -25,6 +25,7 @@ Format = Literal[
 Split = Literal["file", "lines", "paragraphs"]
 OnError = Literal["stop", "skip"]
 Corpus = Literal["reuters"]
+Engine = Literal["local", "spark"]
 
 Sources = Annotated[
     list[str],
@@ -64,6 +65,24 @@ Columns = Annotated[
     typer.Option(
         help="What a table calls the columns ngram, label, f_nu and f_de, e.g. 'ngram=text,f_nu=hits'.",
         show_default=False,
+    ),
+]
+
+
+EngineOption = Annotated[
+    Engine, typer.Option(help="Where the work is done: on this machine, or on a Spark cluster (extra `spark`).")
+]
+MasterOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Spark: the URL of the cluster. [default: Spark's own setting, or all cores of this machine]",
+        show_default=False,
+    ),
+]
+SparkOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--spark", help="A setting of Spark, e.g. spark.executor.memory=4g; may be repeated.", show_default=False
     ),
 ]
 

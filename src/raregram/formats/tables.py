@@ -99,9 +99,12 @@ class RowPlaces(Sequence[str]):
         return f"{file.removeprefix('file://')}, row {number + 1}"
 
 
-def from_batches(record_batches: Iterable[pa.RecordBatch], source: str, options: Options) -> Iterator[Documents]:
-    """Gather small record batches, and number their rows."""
-    first, waiting, size = 1, [], 0
+def from_batches(
+    record_batches: Iterable[pa.RecordBatch], source: str, options: Options, first: int = 1
+) -> Iterator[Documents]:
+    """Gather small record batches, and number their rows, beginning with `first`."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
     for record_batch in record_batches:
         waiting.append(record_batch)
         size += record_batch.nbytes

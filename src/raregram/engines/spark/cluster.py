@@ -14,7 +14,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -24,6 +24,8 @@ from raregram.errors import ClusterError, FileError, MissingExtraError, Raregram
 Frame: TypeAlias = Any  # a DataFrame
 Work: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]  # done by an executor
 Tick: TypeAlias = Callable[[int], None]
+
+T = TypeVar("T")
 
 MARK = "raregram-error:"  # before an error of ours in what Spark says of a failed job
 PATIENCE = 120  # seconds until an executor must be there
@@ -38,7 +40,9 @@ PLANNING = {
     "spark.sql.files.openCostInBytes": "64k",
 }
 
-MORE_MEMORY = "give them more (spark.executor.memory, spark.executor.memoryOverhead), fewer cores, or set a smaller memory limit"
+MORE_MEMORY = (
+    "give them more (spark.executor.memory, spark.executor.memoryOverhead), fewer cores or a lower memory limit"
+)
 
 # What Spark says, and what it means to a user.
 REASONS = {
@@ -107,10 +111,10 @@ class Cluster:
         """Return a new place for what tasks tell."""
         return Notes(self.context)
 
-    def broadcast(self, value: bytes) -> Callable[[], bytes]:
+    def broadcast(self, value: T) -> Callable[[], T]:
         """Send something to every executor once, and return what gives it there."""
         sent = self.context.broadcast(value)
-        return lambda: bytes(sent.value)
+        return lambda: sent.value
 
     def map(self, frame: Frame, work: Work, columns: Mapping[str, str], like: Frame | None = None) -> Frame:
         """Let executors turn the rows of each partition into others.
@@ -128,7 +132,8 @@ class Cluster:
         if like is not None:
             kept = [field for field in like.schema.fields if field.name not in columns]
             schema = StructType([*kept, *schema.fields])
-        return frame.mapInArrow(_telling(work), schema)
+        with _quiet():
+            return frame.mapInArrow(_telling(work), schema)
 
     @contextmanager
     def planning(self, more: Mapping[str, str] | None = None) -> Iterator[None]:
@@ -151,8 +156,7 @@ class Cluster:
         watch = _Watch(self, group)
         with errors_explained():
             try:
-                with warnings.catch_warnings():  # pyspark does not know the newest pandas, which we do not use
-                    warnings.simplefilter("ignore", FutureWarning)
+                with _quiet():
                     return action()
             except BaseException:
                 self.context.cancelJobGroup(group)
@@ -247,6 +251,14 @@ class _Watch:
         return context.master.startswith("local") or len(context._jsc.sc().statusTracker().getExecutorInfos()) > 1
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence pyspark's words on the newest pandas, which we do not use."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        yield
+
+
 def quote(name: str) -> str:
     """Return a column's name as Spark's SQL wants it."""
     return "`" + name.replace("`", "``") + "`"
@@ -324,8 +336,7 @@ def connect(master: str | None = None, settings: Mapping[str, str] | None = None
     for name, value in (settings or {}).items():
         builder = builder.config(name, value)
     try:
-        with errors_explained(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
+        with errors_explained(), _quiet():
             return builder.getOrCreate()
     except ClusterError as error:
         if "JAVA_GATEWAY_EXITED" in str(error) or "JAVA_HOME" in str(error):

@@ -27,7 +27,17 @@ from raregram.engines.local import Accumulator, check_counted
 from raregram.engines.spark.cluster import Cluster, Notes, Work, partition_number
 from raregram.engines.spark.sources import TABLE, Source, read_partition
 from raregram.sorting import find_heads
-from raregram.storage import Span, SpanTable, add_hashes, common_metadata, from_arrow, hash_items, hash_keys
+from raregram.storage import (
+    COMMON,
+    Span,
+    SpanTable,
+    add_hashes,
+    common_metadata,
+    digest_of,
+    from_arrow,
+    hash_items,
+    hash_keys,
+)
 
 MEMORY_LIMIT = 1 << 30  # bytes a task
 BLOCK_ROWS = 1 << 20  # rows cut into blocks at a time
@@ -63,9 +73,14 @@ class Counted:
     skipped: int
     examples: list[str]
 
-    def table(self, items: pa.Array, parts: Any) -> SpanTable:
+    def table(self, items: pa.Array | None = None, parts: Any = ()) -> SpanTable:
         """Return the table with these rows."""
         return SpanTable("counts", self.header, self.columns, items, parts)
+
+    @property
+    def digest(self) -> str:
+        """The digest of the table."""
+        return digest_of(self.table(), self.row_hashes)
 
 
 class Count:
@@ -146,8 +161,7 @@ def write_counts(count: Count, out: str) -> Counted:
     with cluster.draft(out) as draft:
         count.compute(lambda: count.rows.write.option("compression", "zstd").parquet(draft))
         counted = count.finish()
-        table = counted.table(pa.array([], pa.string()), ())
-        cluster.write_bytes(f"{draft}/_common_metadata", common_metadata(table, counted.row_hashes))
+        cluster.write_bytes(f"{draft}/{COMMON}", common_metadata(counted.table(), counted.row_hashes))
     return counted
 
 
