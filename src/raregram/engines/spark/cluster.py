@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 import threading
 import uuid
@@ -339,8 +340,10 @@ def connect(master: str | None = None, settings: Mapping[str, str] | None = None
         with errors_explained(), _quiet():
             return builder.getOrCreate()
     except ClusterError as error:
-        if "JAVA_GATEWAY_EXITED" in str(error) or "JAVA_HOME" in str(error):
+        if "JAVA_GATEWAY_EXITED" not in str(error.__cause__):
+            raise
+        if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
             raise MissingExtraError(
-                "Spark needs Java 17 or newer: install it, e.g. openjdk-17-jre-headless"
+                "Spark needs Java 17 or newer, such as Debian's openjdk-17-jre-headless"
             ) from error
-        raise
+        raise ClusterError(f"Spark did not start: is Java 17 or newer, and is {master!r} a master's URL?") from error

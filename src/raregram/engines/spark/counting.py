@@ -237,7 +237,8 @@ class Counter:
                 told.longest = max(told.longest, table.longest)
                 for place, column in zip(self._places(table), table.target_columns, strict=True):
                     told.totals[place] += int(table.totals[column])
-                yield from self._blocks(table)
+                if table.totals[0]:
+                    yield from self._blocks(table)
             told.skipped, told.examples = options.policy.skipped, options.policy.examples
             notes.add(("counted", sample, partition_number()), told)
 

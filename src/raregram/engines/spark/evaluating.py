@@ -12,12 +12,13 @@ import pyarrow as pa
 from raregram.corpus import Options
 from raregram.counting import Plan
 from raregram.counts import Ints, counts_columns
-from raregram.engines import count_on_spark
+from raregram.engines import count_on_spark, is_frame
 from raregram.engines.spark.cluster import Cluster, Frame, partition_number, quote
-from raregram.engines.spark.sources import reader
-from raregram.errors import check_count
+from raregram.engines.spark.counting import Count
+from raregram.engines.spark.sources import first_file, path_names, reader
+from raregram.errors import InputError, check_count
 from raregram.evaluation import BANDS, TOP, Evaluation, bands_of, metrics, recall_curve
-from raregram.model import Model
+from raregram.model import Model, Settings
 
 TOLD = {
     "partition": "int",
@@ -52,20 +53,40 @@ def evaluate(
     """
     check_count("k", "evaluate", k)
     s = model.settings
-    plan = Plan(n=s.n, side=s.side, kind=s.kind, pad=s.pad, targets=(s.target,), spans=("whole",))
-    counted = count_on_spark(
-        (sources, None, None), plan, options, cluster=cluster, memory_limit=memory_limit, only=(0, s.n)
-    )
     with cluster.explained():
-        types = _with_training(cluster, counted.rows, training, s.n)
+        table = _count_table(cluster, sources, s)
+        counted = None if table is not None else _count(cluster, sources, options, s, memory_limit)
+        types = _with_training(cluster, table if counted is None else counted.rows, training, s.n)
         scored = _scored(cluster, types, model).persist()
         try:
             ranked = scored.orderBy(scored.place.desc(), scored["items"].asc())
-            told = counted.compute(cluster.map(ranked, _tell(k), TOLD).toArrow)
+            run = cluster.run if counted is None else counted.compute
+            told = run(cluster.map(ranked, _tell(k), TOLD).toArrow)
         finally:
             scored.unpersist()
-    counted.finish()  # raises where there was nothing to count
+    if counted is not None:
+        counted.finish()  # raises where there was nothing to count
     return _evaluation(told, s.target, k, with_bands=training is not None)
+
+
+def _count_table(cluster: Cluster, sources: Any, s: Settings) -> Frame | None:
+    """Return the whole N-grams of a count table; None if the sources are documents."""
+    if is_frame(sources) or not first_file(cluster, path_names(sources)).endswith((".parquet", ".counts")):
+        return None
+    frame = reader(cluster).parquet(*path_names(sources))
+    if not {"start", "end", "items", "total"} <= set(frame.columns):
+        return None
+    column = counts_columns([s.target])[1]
+    if column not in frame.columns:
+        raise InputError(f"{sources} does not count the target {s.target!r}; it has {', '.join(frame.columns)}")
+    return frame.where(f"start = 0 and end = {s.n}")
+
+
+def _count(cluster: Cluster, sources: Any, options: Options, s: Settings, memory_limit: int | None) -> Count:
+    """Plan to count the whole N-grams of documents."""
+    plan = Plan(n=s.n, side=s.side, kind=s.kind, pad=s.pad, targets=(s.target,), spans=("whole",))
+    source = (sources, None, None)
+    return count_on_spark(source, plan, options, cluster=cluster, memory_limit=memory_limit, only=(0, s.n))
 
 
 def _with_training(cluster: Cluster, types: Frame, training: str | None, n: int) -> Frame:

@@ -1,0 +1,135 @@
+"""Counting on a Spark cluster beside the local engine: the same corpus, the same table.
+
+    python benchmarks/spark.py                        50 million items, units and suffixes to 3; about ten minutes
+    python benchmarks/spark.py --items 200000000 --spans units
+
+A standalone master and two workers with one core each run as processes of their own on this machine. Sessions are
+started, and executors warmed up with a small count, before the clock runs. The corpus is that of counting.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from counting import LENGTH, WORDS, N, spans
+from measuring import show
+from raregram import engines, storage
+from raregram.corpus import Options
+from raregram.counting import Plan
+from raregram.engines.spark.cluster import Cluster, connect
+from raregram.engines.spark.counting import write_counts
+from raregram.experiment import processor
+from raregram.synthetic import zipf_documents
+from standalone import LOOPBACK, Standalone
+
+FILES = 16
+TARGETS = ("A", "B")
+SETTINGS = {
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.executor.memory": "2g",
+    "spark.log.level": "ERROR",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--items", type=int, default=50_000_000)
+    parser.add_argument("--spans", action="append", help="may be repeated; default units, and units,suffixes:3")
+    parser.add_argument("--min-count", type=int, default=1)
+    arguments = parser.parse_args()
+    print(f"{processor()}, {os.cpu_count()} cores")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        items = make_corpus(folder / "corpus", arguments.items)
+        make_corpus(folder / "small", arguments.items // 50)
+        for spans_asked in arguments.spans or ["units", "units,suffixes:3"]:
+            plan = Plan(n=N, targets=TARGETS, spans=tuple(spans_asked.split(",")), min_count=arguments.min_count)
+            compare(folder, plan, items)
+
+
+def make_corpus(folder: Path, items: int) -> int:
+    """Write documents to several files, and return how many items they have."""
+    folder.mkdir()
+    documents = items // LENGTH // FILES + 1
+    for part in range(FILES):
+        table = pa.table({"text": zipf_documents(documents, LENGTH, WORDS, seed=part), "spans": spans(documents)})
+        pq.write_table(table, folder / f"{part}.parquet", row_group_size=4096)
+    return documents * FILES * LENGTH
+
+
+def compare(folder: Path, plan: Plan, items: int) -> None:
+    """Count on the local engine with two threads, and on one and on two workers."""
+    print(f"\n{items:,} items, {', '.join(plan.spans)}")
+    local = count_locally(folder, plan)
+    show("local engine, two threads", f"{local:.1f} s", f"{items / local / 2 / 1e6:.2f} million items/s a core")
+    seconds = {}
+    for workers in (1, 2):
+        seconds[workers], bytes_ = count_on_workers(folder, plan, workers)
+        rate = f"{items / seconds[workers] / workers / 1e6:.2f} million items/s a core"
+        show(f"standalone cluster, {workers} worker{'s' * (workers > 1)}", f"{seconds[workers]:.1f} s", rate)
+    assert storage.read_header(folder / "local")["digest"] == storage.read_header(folder / "spark")["digest"]
+    show("throughput a core, Spark over local", f"{local / seconds[2]:.2f}", "at least 0.5; same digest")
+    show("one worker over two, time", f"{seconds[1] / seconds[2]:.2f} x", "2 at best")
+    rows = sum(pq.read_metadata(file).num_rows for file in storage.part_files(folder / "spark"))
+    show("rows of the table, an item", f"{rows / items:.3f}", f"{rows:,} rows")
+    show("bytes read, an item", f"{bytes_['read'] / items:.2f}")
+    show("bytes shuffled, an item", f"{bytes_['shuffled'] / items:.2f}", f"{bytes_['shuffled'] / rows:.1f} a row")
+    table = storage.bytes_on_disk(folder / "spark")
+    show("bytes of the table, an item", f"{table / items:.2f}", f"{table / rows:.1f} a row")
+
+
+def count_locally(folder: Path, plan: Plan) -> float:
+    start = time.perf_counter()
+    with engines.count_table(([folder / "corpus"], None, None), plan, Options(), threads=2) as table:
+        storage.write(folder / "local", table)
+    return time.perf_counter() - start
+
+
+def count_on_workers(folder: Path, plan: Plan, workers: int) -> tuple[float, dict[str, int]]:
+    """Return the seconds of a count on so many workers, and the bytes that Spark read and shuffled."""
+    logs = folder / f"cluster-{workers}-{len(plan.longer)}"
+    logs.mkdir()
+    with Standalone(logs, workers, memory="2g") as standalone:
+        session = connect(standalone.url, SETTINGS)
+        try:
+            count(session, folder / "small", plan, folder / "warm")
+            before = traffic(session)
+            start = time.perf_counter()
+            count(session, folder / "corpus", plan, folder / "spark")
+            seconds = time.perf_counter() - start
+            after = traffic(session)
+        finally:
+            session.stop()
+    return seconds, {name: after[name] - before[name] for name in after}
+
+
+def count(session: Any, source: Path, plan: Plan, out: Path) -> None:
+    planned = engines.count_on_spark(([str(source)], None, None), plan, Options(), cluster=Cluster(session))
+    write_counts(planned, str(out))
+
+
+def traffic(session: Any) -> dict[str, int]:
+    """Return the bytes that all stages so far have read and shuffled."""
+    store = session.sparkContext._jsc.sc().statusStore()
+    found = []
+    with suppress(Exception):  # that which has not been yet
+        while True:
+            found.append(store.lastStageAttempt(len(found)))
+    return {
+        "read": sum(stage.inputBytes() for stage in found),
+        "shuffled": sum(stage.shuffleWriteBytes() for stage in found),
+    }
+
+
+if __name__ == "__main__":
+    main()

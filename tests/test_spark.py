@@ -1,0 +1,533 @@
+"""The Spark engine, on a real standalone cluster of two workers and on `local[2]`: the same results, bit for bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+import raregram as rg
+from raregram import evaluation, storage
+from raregram.corpus import Options
+from raregram.counting import Plan
+from raregram.engines import count_on_spark
+from raregram.engines.spark.cluster import Cluster, connect
+from raregram.engines.spark.counting import _cut, add_blocks, join_items, split_items, write_counts
+from raregram.engines.spark.evaluating import evaluate
+from raregram.engines.spark.scoring import open_contexts, rank, score, write_scores
+from raregram.errors import FileError, InputError, MissingExtraError, ParameterError
+from standalone import LOOPBACK, Standalone, java_version
+
+RAREGRAM = str(Path(sys.executable).with_name("raregram"))
+SETTINGS = {
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.sql.shuffle.partitions": "3",
+    "spark.executor.memory": "512m",
+}
+
+
+def run_process(command: list[str], **options) -> subprocess.CompletedProcess:
+    """Run a command and leave its exit code to the test."""
+    return subprocess.run(command, check=options.pop("check", False), **options)
+
+
+needs_java = pytest.mark.skipif(
+    java_version() < 17, reason="there is no Java 17: install it, e.g. apt-get install openjdk-17-jre-headless"
+)
+pytestmark = [pytest.mark.slow]
+
+
+# --- a cluster ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def standalone(tmp_path_factory):
+    with Standalone(tmp_path_factory.mktemp("standalone")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module", params=["local[2]", "standalone"])
+def spark(request):
+    """A session on each kind of cluster in turn."""
+    master = request.getfixturevalue("standalone").url if request.param == "standalone" else request.param
+    session = connect(master, SETTINGS)
+    assert session.sparkContext.master == master
+    yield session
+    session.stop()
+
+
+# --- corpora -----------------------------------------------------------------------------------------------------
+
+WORDS = "the a in at of to said met mr from with city bank he she Rome Ann é ﾮ 😀 12 U.S. in. zz".split()  # noqa: SIM905
+
+
+def make_documents(seed: int, size: int = 60, longest: int = 40) -> list[dict]:
+    """Documents with spans at two labels and, now and then, a third; some are too short for any context."""
+    source = random.Random(seed)
+    documents = []
+    for number in range(size):
+        items = [source.choice(WORDS) for _ in range(source.randint(0, longest))]
+        labels = {"Rome": "LOC", "Ann": "PER", "12": "Num"}
+        spans = [
+            {"start": place, "end": place + 1, "label": labels[item]}
+            for place, item in enumerate(items)
+            if item in labels
+        ]
+        documents.append({"id": f"d{number}", "items": items, "spans": spans})
+    return documents
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The same documents as Parquet, JSON lines and plain text, each in several files."""
+    folder = tmp_path_factory.mktemp("corpus")
+    for name in ("parquet", "jsonl", "text"):
+        (folder / name).mkdir()
+    for part in range(4):
+        documents = make_documents(part)
+        schema = pa.schema([("id", pa.string()), ("items", pa.list_(pa.string())), ("spans", SPAN_TYPE)])
+        pq.write_table(pa.Table.from_pylist(documents, schema), folder / "parquet" / f"{part}.parquet")
+        as_texts = [{"text": " ".join(row["items"]), "spans": row["spans"]} for row in documents]
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in as_texts)
+        (folder / "jsonl" / f"{part}.jsonl").write_text(lines, encoding="utf-8")
+        texts = "\n".join(row["text"] for row in as_texts)
+        (folder / "text" / f"{part}.txt").write_text(texts + "\n" * part, encoding="utf-8")
+    return folder
+
+
+SPAN_TYPE = pa.list_(pa.struct([("start", pa.int64()), ("end", pa.int64()), ("label", pa.string())]))
+
+
+def assert_same(counted: rg.Counts, expected: rg.Counts) -> None:
+    assert counted == expected
+    assert counted.digest() == expected.digest()
+
+
+# --- counting ----------------------------------------------------------------------------------------------------
+
+
+@needs_java
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n": 3},
+        {"n": 4, "spans": ["suffixes:3", "shapes:2", "whole"]},
+        {"n": 3, "side": "right", "spans": ["suffixes:2", "whole"], "pad": True},
+        {"n": 2, "spans": ["whole"], "min_count": 3, "targets": ["PER"]},
+        {"n": 3, "kind": "letters", "spans": ["suffixes:3"]},
+        {"n": 2, "labels": {"Num": "LOC"}, "spans": ["shapes:2"], "memory_limit": 1 << 16},
+    ],
+    ids=",".join,
+)
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_the_table_is_the_local_engines_to_the_last_bit(spark, folder, form, options):
+    counted = rg.count(folder / form, engine="spark", session=spark, **options)
+    assert_same(counted, rg.count(folder / form, **options))
+
+
+@needs_java
+@pytest.mark.parametrize("split", ["file", "lines", "paragraphs"])
+@pytest.mark.parametrize("kind", ["words", "letters"])
+def test_plain_text_is_the_same_however_it_is_split(spark, folder, split, kind):
+    options = {"n": 3, "split": split, "kind": kind, "spans": ["suffixes:2"], "pad": True, "format": "text"}
+    assert_same(
+        rg.count(folder / "text", engine="spark", session=spark, **options), rg.count(folder / "text", **options)
+    )
+
+
+@needs_java
+def test_formats_whose_files_cannot_be_cut_are_read_file_by_file(spark, tmp_path):
+    for number in range(3):
+        rows = [f"w{number} O", "Rome B-LOC", "and O", "Ann B-PER", "", "in O", "Oslo B-LOC", ""]
+        (tmp_path / f"{number}.conll").write_text("\n".join(rows))
+    assert_same(rg.count(tmp_path, n=1, engine="spark", session=spark), rg.count(tmp_path, n=1))
+
+
+@needs_java
+def test_a_data_frame_is_counted_where_it_is(spark, folder):
+    frame = spark.read.parquet(str(folder / "parquet")).repartition(7)
+    expected = rg.count(folder / "parquet", n=3, spans=["suffixes:2"])
+    assert_same(rg.count(frame, n=3, spans=["suffixes:2"]), expected)
+    with_text = frame.selectExpr("array_join(items, ' ') as text", "spans", "id as other")
+    assert_same(rg.count(with_text, n=3, spans=["suffixes:2"]), expected)
+
+
+@needs_java
+def test_two_plain_samples(spark, folder):
+    samples = {"numerator": folder / "text" / "0.txt", "denominator": folder / "text" / "1.txt", "n": 3}
+    assert_same(rg.count(engine="spark", session=spark, **samples), rg.count(**samples))
+
+
+@needs_java
+def test_skew_is_no_trouble(spark, tmp_path):
+    """One document of a million items, thousands of tiny files, partitions without any document."""
+    (tmp_path / "huge.txt").write_text("the " * 500_000 + "end of " * 250_000)
+    counted = rg.count(tmp_path / "huge.txt", n=4, spans=["whole"], engine="spark", session=spark)
+    assert_same(counted, rg.count(tmp_path / "huge.txt", n=4, spans=["whole"]))
+    (tmp_path / "tiny").mkdir()
+    for number in range(1000):
+        (tmp_path / "tiny" / f"{number}.txt").write_text(f"a b c{number % 7}")
+    assert_same(rg.count(tmp_path / "tiny", n=2, engine="spark", session=spark), rg.count(tmp_path / "tiny", n=2))
+    few = spark.createDataFrame([("a b c",), ("b c d",)], "text string").repartition(9)
+    assert_same(rg.count(few, n=2), rg.count([{"text": "a b c"}, {"text": "b c d"}], n=2))
+
+
+@needs_java
+def test_items_of_any_bytes_survive_the_shuffle(spark):
+    documents = [{"items": ["", "a\xffb", "\x00", "a b", "ÿ", "\U0010ffff", "", "\n"], "spans": [(1, 2, "f`x, y")]}]
+    rows = [(document["items"], [(1, 2, "f`x, y"), (2, 3, "F`X, Y")]) for document in documents]
+    frame = spark.createDataFrame(rows, "items array<string>, spans array<struct<start:int,end:int,label:string>>")
+    documents[0]["spans"].append((2, 3, "F`X, Y"))
+    assert_same(rg.count(frame, n=1, spans=["whole"]), rg.count(documents, n=1, spans=["whole"]))
+    assert_same(rg.count(frame, n=3, spans=["whole"]), rg.count(documents, n=3, spans=["whole"]))
+
+
+@needs_java
+def test_bad_documents_stop_the_count_and_are_named(spark, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "a b c"}\n{"text": "x", "spans": [[0, 2, "LOC"]]}\n')
+    with pytest.raises(
+        InputError, match=r"a.jsonl, the line that begins with .*: the span LOC from 0 to 2 does not fit"
+    ):
+        rg.count(tmp_path / "a.jsonl", n=1, engine="spark", session=spark)
+    pq.write_table(pa.table({"text": ["a b", None]}), tmp_path / "b.parquet")
+    with pytest.raises(InputError, match=r"b.parquet, row 2: text is missing"):
+        rg.count(tmp_path / "b.parquet", n=1, engine="spark", session=spark)
+    (tmp_path / "c.txt").write_bytes(b"fine\n\xff\xfe bad\n")
+    with pytest.raises(InputError, match=r"the line that begins with .* is not valid UTF-8"):
+        rg.count(tmp_path / "c.txt", n=1, split="lines", format="text", engine="spark", session=spark)
+    with pytest.raises(InputError, match=r"c.txt, line 2 is not valid UTF-8"):
+        rg.count(tmp_path / "c.txt", n=1, format="text", engine="spark", session=spark)
+
+
+@needs_java
+def test_bad_documents_are_skipped_when_asked(spark, tmp_path):
+    lines = [
+        '{"text": "a b c"}',
+        "no",
+        '{"text": "x", "spans": [[0, 2, "ONLY"]]}',
+        '{"text": "b Rome", "spans": [[1, 2, "LOC"]]}',
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    with pytest.warns(UserWarning, match="2 documents were skipped"):
+        expected = rg.count(tmp_path / "a.jsonl", n=1, on_error="skip")
+    with pytest.warns(UserWarning, match="2 documents were skipped"):
+        counted = rg.count(tmp_path / "a.jsonl", n=1, on_error="skip", engine="spark", session=spark)
+    assert_same(counted, expected)
+    assert counted.targets == ("LOC",)  # a label of skipped documents alone is no target
+
+
+@needs_java
+def test_what_cannot_be_counted_is_said_plainly(spark, tmp_path):
+    with pytest.raises(FileError, match=r"nowhere.jsonl does not exist"):
+        rg.count(tmp_path / "nowhere.jsonl", engine="spark", session=spark)
+    (tmp_path / "short.txt").write_text("a b")
+    with pytest.raises(InputError, match="no document is long enough: the longest has 2 words, and n is 10"):
+        rg.count(tmp_path / "short.txt", engine="spark", session=spark)
+    (tmp_path / "contexts.tsv").write_text("LOC\ta b\nPER\tb c\n")
+    with pytest.raises(InputError, match="holds contexts, which the local engine counts"):
+        rg.count(tmp_path / "contexts.tsv", engine="spark", session=spark)
+    with pytest.raises(ParameterError, match="not Python objects"):
+        rg.count([{"text": "a b"}], engine="spark", session=spark)
+    with pytest.raises(ParameterError, match="cannot read standard input"):
+        rg.count("-", format="jsonl", engine="spark", session=spark)
+    with pytest.raises(InputError, match="has no column items or text; it has x"):
+        rg.count(spark.createDataFrame([(1,)], "x int"))
+    with pytest.raises(ParameterError, match="The engine parameter of count must be one of 'local', 'spark'"):
+        rg.count(tmp_path / "short.txt", engine="flink")
+
+
+@needs_java
+def test_settings_of_the_users_session_are_left_as_they_were(spark, folder):
+    names = ("spark.sql.caseSensitive", "spark.sql.files.maxPartitionBytes", "spark.sql.shuffle.partitions")
+    before = {name: spark.conf.get(name) for name in names}
+    rg.count(folder / "jsonl", n=3, engine="spark", session=spark)
+    assert {name: spark.conf.get(name) for name in names} == before
+
+
+@needs_java
+def test_a_folder_is_a_count_table_for_every_local_command(spark, folder, tmp_path):
+    plan = Plan(n=3, spans=("suffixes:3", "shapes:2"), targets=("LOC", "PER"))
+    count = count_on_spark(([str(folder / "parquet")], None, None), plan, Options(), cluster=Cluster(spark))
+    write_counts(count, str(tmp_path / "all.counts"))
+    expected = rg.count(folder / "parquet", n=3, spans=["suffixes:3", "shapes:2"], targets=["LOC", "PER"])
+    assert_same(rg.Counts.load(tmp_path / "all.counts"), expected)
+    assert storage.read_header(tmp_path / "all.counts")["digest"] == expected.digest()
+    done = run_process(
+        [RAREGRAM, "fit", "all.counts", "--target", "LOC", "--estimator", "backoff", "--out", "loc.rgm"],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(
+        run_process([RAREGRAM, "info", "all.counts", "--json"], cwd=tmp_path, capture_output=True).stdout
+    )
+    assert facts["digest"] == expected.digest()
+    merged = run_process([RAREGRAM, "merge", "all.counts", "all.counts", "--out", "two"], cwd=tmp_path)
+    assert merged.returncode == 0
+    assert rg.Counts.load(tmp_path / "two") == expected + expected
+    part = next((tmp_path / "all.counts").glob("part-*"))
+    part.unlink()
+    with pytest.raises(FileError, match="is damaged or was altered"):
+        rg.Counts.load(tmp_path / "all.counts")
+
+
+@needs_java
+def test_nothing_that_stands_there_is_overwritten_by_mistake(spark, folder, tmp_path):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "letter.txt").write_text("dear")
+    count = count_on_spark(([str(folder / "jsonl")], None, None), Plan(n=3), Options(), cluster=Cluster(spark))
+    with pytest.raises(FileError, match="it exists and is not a folder that Spark has finished"):
+        write_counts(count, str(tmp_path / "precious"))
+    assert (tmp_path / "precious" / "letter.txt").read_text() == "dear"
+    for _ in range(2):  # its own result it may write again
+        write_counts(count, str(tmp_path / "again"))
+    assert rg.Counts.load(tmp_path / "again") == rg.count(folder / "jsonl", n=3)
+
+
+# --- adding up, without Spark ------------------------------------------------------------------------------------
+
+
+def test_keys_of_equal_hash_are_told_apart():
+    items = pa.array([b"a", b"b", b""])
+    keys = join_items(items, np.array([[0, 1], [1, 2], [0, 1]], np.int32))
+    sums = np.array([[1, 10, 100], [0, 1, 2]])
+    blocks = _cut((0, 2), np.zeros(3, np.uint64), keys, sums, 8).column("block").to_pylist()
+    hashes, spans, keys, values = add_blocks([*blocks, *blocks], columns=2)
+    found = dict(zip(map(tuple, split_items(keys).to_pylist()), values.tolist(), strict=True))
+    assert found == {("a", "b"): [202, 4], ("b", ""): [20, 2]}
+    assert spans.tolist() == [2, 2]
+    assert hashes.tolist() == [0, 0]
+
+
+# --- scoring -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def models(folder):
+    counts = rg.count(folder / "parquet", n=3, spans=["suffixes:3", "shapes:2", "whole"])
+    return {name: rg.fit(counts, "LOC", name) for name in ("selective", "backoff", "mle")}
+
+
+@pytest.fixture(scope="module")
+def contexts(folder):
+    """A table of contexts with other columns, many of them twice."""
+    items = [row["items"] for part in range(2) for row in make_documents(part)]
+    ngrams = [" ".join(row[place : place + 3]) for row in items for place in range(len(row) - 2)]
+    other = [{"nested": [place, None]} for place in range(len(ngrams))]
+    return pa.table({"row": list(range(len(ngrams))), "text of it": ngrams, "other": other})
+
+
+@needs_java
+@pytest.mark.parametrize("name", ["selective", "backoff", "mle"])
+def test_scores_are_the_same_and_all_columns_are_kept(spark, models, contexts, name, tmp_path):
+    pq.write_table(contexts, tmp_path / "in.parquet", row_group_size=100)
+    cluster = Cluster(spark)
+    found = open_contexts(cluster, [str(tmp_path / "in.parquet")], models[name], {"ngram": "text of it"})
+    write_scores(cluster, score(cluster, models[name], found), str(tmp_path / "out"))
+    scored = pq.read_table(tmp_path / "out").sort_by("row")
+    assert scored.column_names == [*contexts.column_names, "log_ratio"]
+    expected = models[name].log_ratio(contexts["text of it"].to_pylist())
+    assert np.array_equal(np.asarray(scored["log_ratio"]), expected, equal_nan=True)
+    assert scored.select(contexts.column_names).to_pylist() == contexts.to_pylist()
+
+
+@needs_java
+def test_intervals_of_lines_with_labels(spark, models, contexts, tmp_path):
+    texts = contexts["text of it"].to_pylist()
+    (tmp_path / "in.txt").write_text("".join(f"LOC\t{text}\r\n" for text in texts))
+    cluster, model = Cluster(spark), models["backoff"]
+    rows = score(cluster, model, open_contexts(cluster, str(tmp_path / "in.txt"), model), level=0.9).toArrow()
+    assert rows.column_names == ["ngram", "label", "log_ratio", "lower", "upper"]
+    assert rows["ngram"].to_pylist() == texts
+    assert np.array_equal(np.column_stack([rows["lower"], rows["upper"]]), model.interval(texts, 0.9))
+
+
+@needs_java
+def test_documents_get_a_list_of_log_ratios(spark, models, folder):
+    model = models["backoff"]
+    frame = spark.read.parquet(str(folder / "parquet"))
+    cluster = Cluster(spark)
+    for row in score(cluster, model, open_contexts(cluster, frame, model)).collect():
+        windows = [row["items"][place : place + 3] for place in range(len(row["items"]) - 2)]
+        assert row["log_ratio"] == (model.log_ratio(windows).tolist() if windows else [])
+
+
+@needs_java
+@pytest.mark.parametrize("level", [None, 0.9])
+def test_the_ranking_has_the_same_ties(spark, models, contexts, level, tmp_path):
+    pq.write_table(contexts, tmp_path / "in.parquet", row_group_size=50)
+    (tmp_path / "in.txt").write_text("".join(f"{text}\n" for text in contexts["text of it"].to_pylist()))
+    by = [] if level is None else ["--by", "lower", "--level", str(level)]
+    models["selective"].save(tmp_path / "model")
+    command = [RAREGRAM, "rank", "model", "in.txt", "--top", "150", "--json", *by]
+    expected = json.loads(run_process(command, cwd=tmp_path, capture_output=True, check=True).stdout)
+    cluster, model = Cluster(spark), models["selective"]
+    frame = spark.read.parquet(str(tmp_path / "in.parquet")).repartition(11)
+    found = rank(cluster, model, open_contexts(cluster, frame, model, {"ngram": "text of it"}), 150, level)
+    assert found.texts.to_pylist() == [row["ngram"] for row in expected]
+    columns = ["log_ratio"] if level is None else ["lower", "log_ratio", "upper"]
+    assert found.values.tolist() == [[row[name] for name in columns] for row in expected]
+
+
+@needs_java
+@pytest.mark.parametrize("name", ["selective", "backoff", "mle"])
+def test_an_evaluation_is_the_same(spark, models, folder, tmp_path, name):
+    rg.count(folder / "parquet" / "0.parquet", n=3, spans=["whole"]).save(tmp_path / "training.parquet")
+    documents = [str(folder / "parquet" / f"{part}.parquet") for part in (1, 2)]
+    table = rg.count(documents, n=3, spans=["whole"], targets=["LOC"])
+    expected = evaluation.evaluate(models[name], table, k=100, training=rg.Counts.load(tmp_path / "training.parquet"))
+    cluster = Cluster(spark)
+    training = str(tmp_path / "training.parquet")
+    found = evaluate(cluster, models[name], documents, Options(), k=100, training=training)
+    assert json.dumps(found.to_dict()) == json.dumps(expected.to_dict())
+    table.save(tmp_path / "table.parquet")
+    again = evaluate(cluster, models[name], [str(tmp_path / "table.parquet")], Options(), k=100)
+    assert again.overall == expected.overall
+
+
+@needs_java
+def test_contexts_that_cannot_be_scored_are_named(spark, models, tmp_path):
+    cluster, model = Cluster(spark), models["selective"]
+    (tmp_path / "in.txt").write_text("a b c\na b\n")
+    with pytest.raises(InputError, match=r"in.txt has 2 words, expected 3: 'a b'"):
+        write_scores(
+            cluster,
+            score(cluster, model, open_contexts(cluster, str(tmp_path / "in.txt"), model)),
+            str(tmp_path / "out"),
+        )
+    assert not list(tmp_path.glob("*out*"))
+    with pytest.raises(InputError, match=r"has no column 'ngram'; it has x\. Say which one is meant"):
+        open_contexts(cluster, spark.createDataFrame([(1,)], "x int"), model)
+
+
+# --- faults ------------------------------------------------------------------------------------------------------
+
+
+@needs_java
+def test_an_executor_that_dies_changes_nothing(standalone, tmp_path):
+    """One executor is killed while tasks of the count are running; the table is still the same."""
+    for part in range(12):
+        source = random.Random(part)
+        words = [f"w{source.randint(0, 20_000)}" for _ in range(60_000)]
+        (tmp_path / f"{part}.txt").write_text(" ".join(words))
+    expected = rg.count(tmp_path, n=5, spans=["suffixes:4"])
+    killed: list[int] = []
+
+    def kill(tasks: int) -> None:
+        if not killed:
+            killed.extend(standalone.executors()[:1])
+            os.kill(killed[0], signal.SIGKILL)
+
+    session = connect(standalone.url, {**SETTINGS, "spark.sql.files.maxPartitionBytes": "500k"})
+    try:
+        counted = rg.count(tmp_path, n=5, spans=["suffixes:4"], engine="spark", session=session, progress=kill)
+    finally:
+        session.stop()
+    assert len(killed) == 1
+    assert_same(counted, expected)
+
+
+@needs_java
+def test_a_worker_with_too_little_memory_gives_a_clear_error(standalone, folder, tmp_path):
+    """A worker cannot give an executor what it asks for: one sentence, exit code 1, and no output."""
+    command = [
+        RAREGRAM, "count", str(folder / "jsonl"), "-n", "3", "--out", "out.counts", "--engine", "spark", "--master",
+        standalone.url, "--spark", "spark.executor.memory=8g", "--spark", "spark.raregram.executorTimeout=4",
+        "--spark", f"spark.driver.host={LOOPBACK}",
+    ]  # fmt: skip
+    done = run_process(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "raregram: error: no executor has started at spark://" in done.stderr
+    assert "less than 8g of memory" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@needs_java
+def test_an_executor_that_runs_out_of_memory_gives_a_clear_error(standalone, tmp_path):
+    """A document that does not fit into an executor: the job fails, and leaves nothing under the final name."""
+    (tmp_path / "huge.txt").write_text("word " * 30_000_000)
+    command = [
+        RAREGRAM, "count", "huge.txt", "-n", "3", "--out", "out.counts", "--engine", "spark", "--master",
+        standalone.url, "--spark", "spark.executor.memory=480m", "--spark", f"spark.driver.host={LOOPBACK}",
+        "--spark", "spark.task.maxFailures=1",
+    ]  # fmt: skip
+    done = run_process(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "ran out of memory" in done.stderr
+    assert "spark.executor.memory" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["huge.txt"]
+
+
+@needs_java
+def test_the_command_line_on_a_cluster(standalone, folder, tmp_path):
+    """Count, fit, score, rank and evaluate: every command says what it did and nothing else."""
+    spark = ["--engine", "spark", "--master", standalone.url, "--spark", f"spark.driver.host={LOOPBACK}"]
+    spark += ["--spark", "spark.executor.memory=512m", "--spark", "spark.sql.shuffle.partitions=3"]
+    count = ["count", str(folder / "parquet"), "-n", "3", "--spans", "suffixes:3,whole", "--min-count", "2"]
+    run = lambda *command: run_process([RAREGRAM, *command], cwd=tmp_path, capture_output=True, text=True)  # noqa: E731
+    done = run(*count, "--out", "spark.counts", *spark)
+    assert done.returncode == 0, done.stderr
+    words = [line for line in done.stderr.splitlines() if not line.startswith("tasks done")]
+    said = run(*count, "--out", "local.counts").stderr
+    assert words == [said.strip().replace("local", "spark").rpartition(",")[0]]  # all but the bytes
+    assert rg.Counts.load(tmp_path / "spark.counts") == rg.Counts.load(tmp_path / "local.counts")
+    assert run("fit", "spark.counts", "--target", "PER", "--estimator", "backoff", "--out", "per.rgm").returncode == 0
+    local = run("rank", "per.rgm", "local.counts", "--top", "9").stdout
+    assert run("rank", "per.rgm", "spark.counts", "--top", "9", *spark).stdout == local != ""
+    assert run("score", "per.rgm", "spark.counts", "--out", "scores", *spark).returncode == 0
+    assert pq.read_table(tmp_path / "scores").column_names == ["ngram", "log_ratio"]
+    documents = str(folder / "parquet" / "3.parquet")
+    same = run("evaluate", "per.rgm", documents, "--k", "50", "--json").stdout
+    assert run("evaluate", "per.rgm", documents, "--k", "50", "--json", *spark).stdout == same != ""
+
+
+@needs_java
+def test_a_master_that_is_not_there_is_named(tmp_path, folder):
+    command = [RAREGRAM, "count", str(folder / "jsonl"), "--out", "x", "--engine", "spark", "--master", "nonsense"]
+    done = run_process(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "nonsense" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_java_the_error_names_it(monkeypatch, tmp_path, folder):
+    """A machine without Java, as far as a process can tell."""
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    (tmp_path / "bin").mkdir()
+    for tool in ("bash", "dirname", "uname", "python3", "env", "ps", "tr", "grep", "cat"):
+        if shutil.which(tool):
+            (tmp_path / "bin" / tool).symlink_to(shutil.which(tool))
+    command = [RAREGRAM, "count", str(folder / "jsonl"), "--out", "x", "--engine", "spark", "--master", "local[1]"]
+    done = run_process(
+        command, cwd=tmp_path, capture_output=True, text=True, env={**environment, "PATH": str(tmp_path / "bin")}
+    )
+    assert done.returncode == 1
+    assert "raregram: error: Spark needs Java 17 or newer" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_pyspark_the_error_names_the_command(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'raregram\[spark\]'"):
+        rg.count("x.jsonl", engine="spark")
+
+
+def test_settings_are_checked_before_spark_starts(tmp_path):
+    command = [RAREGRAM, "count", "x.jsonl", "--out", "y", "--engine", "spark", "--spark", "executor.memory"]
+    done = run_process(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "--spark takes spark.NAME=VALUE" in done.stderr
