@@ -23,6 +23,8 @@ check: .venv/installed  ## formatting, lint, types and import directions
 	$(BIN)/lint-imports
 
 unit: .venv/installed .venv-bench/rivals.json  ## the tests alone
+	@java -version 2>&1 | grep -qE '"(1[7-9]|[2-9][0-9])' || \
+		echo 'There is no Java 17, so the Spark tests are skipped. Install it, e.g.: apt-get install openjdk-17-jre-headless'
 	$(BIN)/python -m pytest --quiet
 
 demo: .venv/installed  ## the paper's experiment, with a report
@@ -35,12 +37,13 @@ tour: .venv/installed  ## fit, rank and explain on a corpus whose true ratios ar
 .venv-bench/rivals.json: pyproject.toml benchmarks/install.py
 	$(PYTHON) benchmarks/install.py .venv-bench
 
-bench: .venv-bench/rivals.json  ## everything measured side by side: rivals, the machine's limit, growth (two hours)
+bench: .venv-bench/rivals.json .venv/installed  ## everything measured side by side: rivals, the machine's limit, growth (two hours)
 	$(BENCH)/python benchmarks/core.py
 	$(BENCH)/python benchmarks/counting.py
 	$(BENCH)/python benchmarks/experiment.py
 	$(BENCH)/python benchmarks/limit.py
 	$(BENCH)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/spark.py
 	$(BENCH)/python benchmarks/contest.py --synthetic
 
 clean:  ## remove the environment and everything that was built

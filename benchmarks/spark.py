@@ -14,6 +14,7 @@ import os
 import tempfile
 import time
 from contextlib import suppress
+from itertools import count as count_from
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def compare(folder: Path, plan: Plan, items: int) -> None:
     show("local engine, two threads", f"{local:.1f} s", f"{items / local / 2 / 1e6:.2f} million items/s a core")
     seconds = {}
     for workers in (1, 2):
-        seconds[workers], bytes_ = count_on_workers(folder, plan, workers)
+        seconds[workers], shuffled, held = count_on_workers(folder, plan, workers)
         rate = f"{items / seconds[workers] / workers / 1e6:.2f} million items/s a core"
         show(f"standalone cluster, {workers} worker{'s' * (workers > 1)}", f"{seconds[workers]:.1f} s", rate)
     assert storage.read_header(folder / "local")["digest"] == storage.read_header(folder / "spark")["digest"]
@@ -82,8 +83,10 @@ def compare(folder: Path, plan: Plan, items: int) -> None:
     show("one worker over two, time", f"{seconds[1] / seconds[2]:.2f} x", "2 at best")
     rows = sum(pq.read_metadata(file).num_rows for file in storage.part_files(folder / "spark"))
     show("rows of the table, an item", f"{rows / items:.3f}", f"{rows:,} rows")
-    show("bytes read, an item", f"{bytes_['read'] / items:.2f}")
-    show("bytes shuffled, an item", f"{bytes_['shuffled'] / items:.2f}", f"{bytes_['shuffled'] / rows:.1f} a row")
+    read = sum(file.stat().st_size for file in (folder / "corpus").iterdir())
+    show("bytes read, an item", f"{read / items:.2f}", "compressed Parquet")
+    show("bytes shuffled, an item", f"{shuffled / items:.2f}", f"{shuffled / rows:.1f} a row of the table")
+    show("most memory of a Python worker", f"{held / 1e6:.0f} MB", "limit 1 GB for its tables")
     table = storage.bytes_on_disk(folder / "spark")
     show("bytes of the table, an item", f"{table / items:.2f}", f"{table / rows:.1f} a row")
 
@@ -95,22 +98,22 @@ def count_locally(folder: Path, plan: Plan) -> float:
     return time.perf_counter() - start
 
 
-def count_on_workers(folder: Path, plan: Plan, workers: int) -> tuple[float, dict[str, int]]:
-    """Return the seconds of a count on so many workers, and the bytes that Spark read and shuffled."""
+def count_on_workers(folder: Path, plan: Plan, workers: int) -> tuple[float, int, int]:
+    """Return the seconds of a count on so many workers, the bytes shuffled, and the most that a Python worker held."""
     logs = folder / f"cluster-{workers}-{len(plan.longer)}"
     logs.mkdir()
     with Standalone(logs, workers, memory="2g") as standalone:
         session = connect(standalone.url, SETTINGS)
         try:
             count(session, folder / "small", plan, folder / "warm")
-            before = traffic(session)
+            before = bytes_shuffled(session)
             start = time.perf_counter()
             count(session, folder / "corpus", plan, folder / "spark")
             seconds = time.perf_counter() - start
-            after = traffic(session)
+            shuffled, held = bytes_shuffled(session) - before, python_peak(standalone)
         finally:
             session.stop()
-    return seconds, {name: after[name] - before[name] for name in after}
+    return seconds, shuffled, held
 
 
 def count(session: Any, source: Path, plan: Plan, out: Path) -> None:
@@ -118,17 +121,27 @@ def count(session: Any, source: Path, plan: Plan, out: Path) -> None:
     write_counts(planned, str(out))
 
 
-def traffic(session: Any) -> dict[str, int]:
-    """Return the bytes that all stages so far have read and shuffled."""
-    store = session.sparkContext._jsc.sc().statusStore()
-    found = []
-    with suppress(Exception):  # that which has not been yet
-        while True:
-            found.append(store.lastStageAttempt(len(found)))
-    return {
-        "read": sum(stage.inputBytes() for stage in found),
-        "shuffled": sum(stage.shuffleWriteBytes() for stage in found),
-    }
+def bytes_shuffled(session: Any) -> int:
+    """Return the bytes that all stages so far have written for others."""
+    store, found = session.sparkContext._jsc.sc().statusStore(), 0
+    with suppress(Exception):  # the stage that has not been yet
+        for stage in count_from(0):
+            found += store.lastStageAttempt(stage).shuffleWriteBytes()
+    return found
+
+
+def python_peak(standalone: Standalone) -> int:
+    """Return the most memory that one Python process of the executors has held."""
+    parents = set(standalone.executors())
+    peak = 0
+    for _ in range(2):  # the workers are children of a daemon, which is a child of the executor
+        for status in Path("/proc").glob("[0-9]*/status"):
+            with suppress(OSError, KeyError):
+                facts = dict(line.split(":", 1) for line in status.read_text().splitlines())
+                if int(facts["PPid"]) in parents:
+                    parents.add(int(facts["Pid"]))
+                    peak = max(peak, int(facts["VmHWM"].split()[0]) * 1024)
+    return peak
 
 
 if __name__ == "__main__":

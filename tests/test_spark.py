@@ -398,6 +398,26 @@ def test_an_evaluation_is_the_same(spark, models, folder, tmp_path, name):
 
 
 @needs_java
+def test_a_program_with_a_session_of_its_own(spark, models, folder, tmp_path):
+    """The functions of `raregram.engines.spark` take DataFrames and paths, and find the session themselves."""
+    from raregram.engines import spark as engine
+
+    header = engine.count(str(folder / "parquet"), str(tmp_path / "out"), n=3, spans=("whole",), targets=("LOC",))
+    table = rg.Counts.load(tmp_path / "out")
+    assert header["totals"] == table.totals.tolist()
+    assert table == rg.count(folder / "parquet", n=3, spans=["whole"], targets=["LOC"])
+    ngrams = table.whole_ngrams().lists().to_pylist()
+    frame = spark.createDataFrame([(ngram,) for ngram in ngrams], "mine array<string>")
+    model = models["backoff"]
+    scored = engine.score(frame, model, column="mine").toArrow()
+    assert np.asarray(scored["log_ratio"]).tolist() == model.log_ratio(ngrams).tolist()
+    best = engine.rank(frame, model, top=3, column="mine")
+    assert best.values[:, 0].tolist() == sorted(model.log_ratio(ngrams).tolist(), reverse=True)[:3]
+    documents = spark.read.parquet(str(folder / "parquet"))
+    assert engine.evaluate(documents, model, k=30).overall == evaluation.evaluate(model, table, k=30).overall
+
+
+@needs_java
 def test_contexts_that_cannot_be_scored_are_named(spark, models, tmp_path):
     cluster, model = Cluster(spark), models["selective"]
     (tmp_path / "in.txt").write_text("a b c\na b\n")
