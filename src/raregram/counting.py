@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ import pyarrow.compute as pc
 
 from raregram.contexts import KINDS, KnownWords, Numbers, build_vocabulary, insert_pads, split_texts
 from raregram.corpus import Documents, Policy
-from raregram.counts import LONGEST_NGRAM, SIDES, Ints, parse_spans, shape_name
+from raregram.counts import LONGEST_NGRAM, SIDES, Ints, counts_header, parse_spans, shape_name
 from raregram.errors import InputError, check_choice, check_count
 from raregram.shapes import shapes_of
 from raregram.sorting import find_heads, number_groups, sort_further
@@ -64,6 +65,20 @@ class Plan:
     def positions(self) -> int:
         """The number of units: one an item, and one a shape where shapes are counted."""
         return self.n if self.shape is None else 2 * self.n
+
+    def header(self, targets: Sequence[str], totals: Sequence[int]) -> dict[str, Any]:
+        """Return the header of the count table with these targets and totals."""
+        return counts_header(
+            n=self.n,
+            side=self.side,
+            kind=self.kind,
+            pad=self.pad,
+            min_count=self.min_count,
+            shape=self.shape,
+            targets=targets,
+            totals=list(totals),
+            spans=self.all_spans,
+        )
 
     @property
     def outwards(self) -> range:

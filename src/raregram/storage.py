@@ -88,7 +88,7 @@ def write(path: PathLike, table: SpanTable) -> None:
     hasher = Hasher(table.items)
     # Models are small, written once and sent around; count tables may be large, and are written again and again.
     options = {"compression": "zstd", "compression_level": 9 if table.kind == "model" else 1}
-    with atomic_path(path) as draft, pq.ParquetWriter(draft, _schema(table.columns), **options) as writer:
+    with atomic_path(path) as draft, pq.ParquetWriter(draft, row_schema(table.columns), **options) as writer:
         rows = max(ROW_GROUP // (3 + len(table.columns)), 1)
         for group in _row_groups(table.parts, rows):
             for part in group:
@@ -112,7 +112,7 @@ def file_header(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> str:
 def common_metadata(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> bytes:
     """Return the file that makes a folder of Parquet files a table, once all of them are there."""
     sink = pa.BufferOutputStream()
-    schema = _schema(table.columns).with_metadata({METADATA_KEY: file_header(table, row_hashes)})
+    schema = row_schema(table.columns).with_metadata({METADATA_KEY: file_header(table, row_hashes)})
     pq.write_metadata(schema, sink)
     return bytes(sink.getvalue())
 
@@ -152,8 +152,8 @@ def _read_rows(path: Path, columns: Sequence[str]) -> pa.Table:
     if not path.is_dir():
         with pq.ParquetFile(path, memory_map=True) as file:
             return file.read()
-    files = [pq.read_table(file, schema=_schema(columns), memory_map=True) for file in part_files(path)]
-    return pa.concat_tables(files) if files else _schema(columns).empty_table()
+    files = [pq.read_table(file, schema=row_schema(columns), memory_map=True) for file in part_files(path)]
+    return pa.concat_tables(files) if files else row_schema(columns).empty_table()
 
 
 def part_files(folder: Path) -> list[Path]:
@@ -252,7 +252,8 @@ def damage_named(path: PathLike) -> Iterator[None]:
         raise FileError(f"{path} is not a raregram file, or it is truncated or damaged") from error
 
 
-def _schema(columns: Sequence[str]) -> pa.Schema:
+def row_schema(columns: Sequence[str]) -> pa.Schema:
+    """Return the schema of the rows of a table with these value columns."""
     keys = [("start", pa.int16()), ("end", pa.int16()), ("items", pa.list_(pa.string()))]
     return pa.schema([*keys, *((name, pa.int64()) for name in columns)])
 
@@ -272,7 +273,7 @@ def _to_arrow(table: SpanTable, parts: Sequence[SpanRows]) -> pa.Table:
             "items": pa.ListArray.from_arrays(pa.array(offsets), table.items.take(pa.array(keys))),
             **{name: values[:, column] for column, name in enumerate(table.columns)},
         },
-        schema=_schema(table.columns),
+        schema=row_schema(table.columns),
     )
 
 

@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from raregram.contexts import Numbers
 from raregram.corpus import Documents, Policy
 from raregram.counting import Level, Partial, Plan, count_batch, lengthen
-from raregram.counts import Ints, counts_columns, counts_header, suffix
+from raregram.counts import Ints, counts_columns, suffix
 from raregram.errors import FileError, InputError, check_count
 from raregram.sorting import find_heads, number_groups, sort_further
 from raregram.storage import Span, SpanRows, SpanTable
@@ -142,19 +142,8 @@ class Accumulator:
 
     def table(self) -> SpanTable:
         """Return what was counted; its rows come as a stream."""
-        plan = self.plan
         items, parts = self._parts()
-        header = counts_header(
-            n=plan.n,
-            side=plan.side,
-            kind=plan.kind,
-            pad=plan.pad,
-            min_count=plan.min_count,
-            shape=plan.shape,
-            targets=self.targets,
-            totals=self.totals[self.target_columns].tolist(),
-            spans=plan.all_spans,
-        )
+        header = self.plan.header(self.targets, self.totals[self.target_columns].tolist())
         return SpanTable("counts", header, counts_columns(self.targets), items, parts)
 
     def _parts(self) -> tuple[pa.Array, Iterator[SpanRows]]:

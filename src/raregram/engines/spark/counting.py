@@ -9,9 +9,11 @@ the table, and the driver no row at all: only totals, and sums of hashes for the
 
 from __future__ import annotations
 
+import re
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +21,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from raregram.corpus import Documents, Options, Policy
 from raregram.counting import Plan, count_batch, labels_of
-from raregram.counts import Counts, Ints, check_total, counts_columns, counts_header
+from raregram.counts import Counts, Ints, check_total, counts_columns
 from raregram.engines.local import Accumulator, check_counted
 from raregram.engines.spark.cluster import Cluster, Notes, Work, partition_number
 from raregram.engines.spark.sources import TABLE, Source, read_partition
+from raregram.errors import ClusterError
 from raregram.sorting import find_heads
 from raregram.storage import (
     COMMON,
@@ -37,6 +41,7 @@ from raregram.storage import (
     from_arrow,
     hash_items,
     hash_keys,
+    row_schema,
 )
 
 MEMORY_LIMIT = 1 << 30  # bytes a task
@@ -100,16 +105,15 @@ class Count:
         self.targets = _all_targets(cluster, samples, options)
         self.partitions = _partitions(cluster, samples)
         buckets = BUCKETS * self.partitions
-        options = replace(options, policy=Policy(options.policy.on_error))
         frames = []
         for number, (source, plan) in enumerate(samples):
             known = plan if plan.targets is not None else replace(plan, targets=self.targets)
             task = Counter(source.rows, source.format, known, options, self.targets, memory_limit, buckets, only)
             frames.append(cluster.map(source.frame, task.work(self.notes, number), BLOCKS))
         blocks = frames[0] if len(frames) == 1 else frames[0].union(frames[1])
-        blocks = blocks.repartition("bucket").sortWithinPartitions("bucket")
-        adder = Adder(1 + len(self.targets), self.plan.min_count)
-        self.rows = cluster.map(blocks, adder.work(self.notes), row_columns(self.targets))
+        self.blocks = blocks.repartition("bucket").sortWithinPartitions("bucket")
+        self.adder = Adder(counts_columns(self.targets), self.plan.min_count)
+        self.rows = cluster.map(self.blocks, self.adder.work(self.notes), row_columns(self.targets))
 
     def compute(self, action: Callable[[], Any]) -> Any:
         """Run an action on `rows`."""
@@ -128,20 +132,8 @@ class Count:
         longest = max((of_task.longest for of_task in counted), default=0)
         check_counted(documents, int(totals[0]), longest, self.plan)
         check_total(int(totals[0]))
-        plan = self.plan
-        header = counts_header(
-            n=plan.n,
-            side=plan.side,
-            kind=plan.kind,
-            pad=plan.pad,
-            min_count=plan.min_count,
-            shape=plan.shape,
-            targets=self.targets,
-            totals=totals.tolist(),
-            spans=plan.all_spans,
-        )
         return Counted(
-            header,
+            self.plan.header(self.targets, totals.tolist()),
             counts_columns(self.targets),
             np.sum(hashes, axis=0, dtype=np.uint64),
             sum(of_task.skipped for of_task in counted),
@@ -159,10 +151,42 @@ def write_counts(count: Count, out: str) -> Counted:
     """Compute a count and write it as a folder of Parquet files, under its final name only when it is whole."""
     cluster = count.cluster
     with cluster.draft(out) as draft:
-        count.compute(lambda: count.rows.write.option("compression", "zstd").parquet(draft))
+        if writable(draft):
+            _write_from_tasks(count, draft)
+        else:
+            count.compute(lambda: count.rows.write.option("compression", "zstd").parquet(draft))
         counted = count.finish()
         cluster.write_bytes(f"{draft}/{COMMON}", common_metadata(counted.table(), counted.row_hashes))
     return counted
+
+
+def writable(uri: str) -> bool:
+    """Whether tasks can write files at a place themselves, without Spark: some ten times as fast."""
+    try:
+        _file_system(uri)
+    except (pa.ArrowException, OSError, ValueError):
+        return False
+    return True
+
+
+def _file_system(uri: str) -> tuple[Any, str]:
+    """Return Arrow's file system and path of a place as Hadoop names it."""
+    from pyarrow.fs import FileSystem
+
+    return FileSystem.from_uri(re.sub("^file:/+", "file:///", uri))  # type: ignore[no-any-return]
+
+
+def _write_from_tasks(count: Count, draft: str) -> None:
+    """Let each task write a Parquet file, and see that all of them are there."""
+    files, folder = count.cluster.path(draft)
+    files.mkdirs(folder)
+    written = count.cluster.map(count.blocks, count.adder.write(count.notes, draft), {"file": "string"})
+    for row in count.compute(written.collect):
+        if not files.exists(count.cluster.path(f"{draft}/{row['file']}")[1]):
+            raise ClusterError(
+                f"a task wrote to {draft}, but not to the one of this machine: use storage that is shared"
+            )
+    count.cluster.write_bytes(f"{draft}/_SUCCESS", b"")
 
 
 def collect_counts(count: Count) -> tuple[Counts, Counted]:
@@ -201,13 +225,13 @@ def _labels(cluster: Cluster, source: Source, plan: Plan, options: Options) -> s
             found = {row["label"] for row in cluster.run(distinct.collect)} - {None}
         return {(plan.labels or {}).get(label, label) for label in found}
 
+    kind, format_name = source.rows, source.format
+
     def look(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        documents = read_partition(rows, source_rows, source_format, options)
+        documents = read_partition(rows, kind, format_name, options)
         labels = set[str]().union(*(labels_of(batch, plan, options.policy) for batch in documents))
         yield pa.record_batch([pa.array(sorted(labels), pa.string())], names=["label"])
 
-    source_rows, source_format = source.rows, source.format
-    options = replace(options, policy=Policy(options.policy.on_error))
     with cluster.planning():
         distinct = cluster.map(source.frame, look, {"label": "string"}).distinct()
         return {row["label"] for row in cluster.run(distinct.collect)}
@@ -230,16 +254,15 @@ class Counter:
         """Return what a task does."""
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            options = replace(self.options, policy=Policy(self.options.policy.on_error))
-            told = Told([0] * (1 + len(self.targets)))
-            for table in self._tables(read_partition(batches, self.rows, self.format, options), options.policy):
+            told, policy = Told([0] * (1 + len(self.targets))), self.options.policy
+            for table in self._tables(read_partition(batches, self.rows, self.format, self.options), policy):
                 told.documents += table.documents
                 told.longest = max(told.longest, table.longest)
                 for place, column in zip(self._places(table), table.target_columns, strict=True):
                     told.totals[place] += int(table.totals[column])
                 if table.totals[0]:
                     yield from self._blocks(table)
-            told.skipped, told.examples = options.policy.skipped, options.policy.examples
+            told.skipped, told.examples = policy.skipped, policy.examples
             notes.add(("counted", sample, partition_number()), told)
 
         return work
@@ -292,18 +315,27 @@ def _cut(span: Span, hashes: Hashes, keys: pa.Array, sums: Ints, buckets: int) -
     bucket = ((hashes >> np.uint64(32)) % np.uint64(buckets)).astype(np.int32)
     order = np.argsort(bucket.astype(np.uint16) if buckets <= 1 << 16 else bucket, kind="stable")
     spans = np.full(len(keys), span[0] << 16 | span[1], dtype=np.int32)
-    columns = [pa.array(hashes[order]), pa.array(spans), keys.take(pa.array(order)), *map(pa.array, sums[:, order])]
+    sorted_sums = [pa.array(column.take(order)) for column in sums]
+    columns = [pa.array(hashes[order]), pa.array(spans), keys.take(pa.array(order)), *sorted_sums]
     rows = pa.record_batch(columns, schema=_block_schema(len(sums)))
     bounds = np.append(find_heads(bucket[order]), len(order)).tolist()
-    blocks = [rows.slice(a, b - a).serialize().to_pybytes() for a, b in pairwise(bounds)]
-    return pa.record_batch([pa.array(bucket[order[bounds[:-1]]]), pa.array(blocks, pa.binary())], names=list(BLOCKS))
+    blocks = [rows.slice(a, b - a).serialize() for a, b in pairwise(bounds)]
+    return pa.record_batch([pa.array(bucket[order[bounds[:-1]]]), _as_binary(blocks)], names=list(BLOCKS))
+
+
+def _as_binary(buffers: Sequence[pa.Buffer]) -> pa.Array:
+    """Return buffers as an array of strings of bytes; Arrow's own way, value by value, takes ten times as long."""
+    offsets = np.zeros(len(buffers) + 1, dtype=np.int32)
+    np.cumsum([buffer.size for buffer in buffers], out=offsets[1:])
+    joined = pa.py_buffer(b"".join(buffers))
+    return pa.Array.from_buffers(pa.binary(), len(buffers), [None, pa.py_buffer(offsets), joined])
 
 
 @dataclass(frozen=True)
 class Adder:
     """Adds up the blocks of a partition, bucket by bucket."""
 
-    columns: int
+    columns: tuple[str, ...]
     min_count: int
 
     def work(self, notes: Notes) -> Work:
@@ -316,7 +348,7 @@ class Adder:
                 for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
             )
             for bucket, blocks in groupby(rows, key=lambda row: row[0]):
-                hashes, spans, keys, values = add_blocks([block for _, block in blocks], self.columns)
+                hashes, spans, keys, values = add_blocks([block for _, block in blocks], len(self.columns))
                 width = (spans & 0xFFFF) - (spans >> 16)
                 kept = np.flatnonzero((width == 1) | (values[:, 0] >= self.min_count))
                 kept = kept[np.argsort(spans[kept], kind="stable")]
@@ -332,8 +364,29 @@ class Adder:
             start, end = (spans[some] >> 16).astype(np.int16), (spans[some] & 0xFFFF).astype(np.int16)
             items = split_items(keys[some])
             numbers = [pa.array(np.ascontiguousarray(column)) for column in values[some].T]
-            names = ["start", "end", "items", *(f"f{column}" for column in range(self.columns))]
-            yield pa.record_batch([pa.array(start), pa.array(end), items, *numbers], names=names)
+            yield pa.record_batch([pa.array(start), pa.array(end), items, *numbers], schema=row_schema(self.columns))
+
+    def write(self, notes: Notes, folder: str) -> Work:
+        """Return what a task does that writes its rows itself: to a draft that gets its name when it is whole."""
+
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            files, path = _file_system(folder)
+            rows = self.work(notes)(batches)
+            first = next(rows, None)
+            if first is None:
+                return
+            name = f"part-{partition_number():05d}.parquet"
+            draft = f"{path}/.{name}.{uuid.uuid4().hex}"
+            with (
+                files.open_output_stream(draft) as stream,
+                pq.ParquetWriter(stream, first.schema, compression="zstd", compression_level=1) as writer,
+            ):
+                for batch in chain([first], rows):
+                    writer.write_batch(batch)
+            files.move(draft, f"{path}/{name}")
+            yield pa.record_batch([pa.array([name])], names=["file"])
+
+        return work
 
 
 def split_items(keys: pa.Array) -> pa.Array:
