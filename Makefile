@@ -25,7 +25,7 @@ check: .venv/installed  ## formatting, lint, types and import directions
 unit: .venv/installed .venv-bench/rivals.json  ## the tests alone
 	@java -version 2>&1 | grep -qE '"(1[7-9]|[2-9][0-9])' || \
 		echo 'There is no Java 17, so the Spark tests are skipped. Install it, e.g.: apt-get install openjdk-17-jre-headless'
-	$(BIN)/python -m pytest --quiet
+	$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadfile
 
 demo: .venv/installed  ## the paper's experiment, with a report
 	$(BIN)/raregram reproduce --force --out build/reproduce

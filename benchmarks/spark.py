@@ -99,7 +99,7 @@ def count_locally(folder: Path, plan: Plan) -> float:
 
 
 def count_on_workers(folder: Path, plan: Plan, workers: int) -> tuple[float, int, int]:
-    """Return the seconds of a count on so many workers, the bytes shuffled, and the most that a Python worker held."""
+    """Return the seconds of a count on so many workers, the bytes shuffled, and the peak of a Python worker."""
     logs = folder / f"cluster-{workers}-{len(plan.longer)}"
     logs.mkdir()
     with Standalone(logs, workers, memory="2g") as standalone:

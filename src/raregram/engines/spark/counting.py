@@ -46,9 +46,11 @@ from raregram.storage import (
 
 MEMORY_LIMIT = 1 << 30  # bytes a task
 BLOCK_ROWS = 1 << 20  # rows cut into blocks at a time
-BUCKETS = 4  # a partition of the shuffle; they are added up one after the other
+BUCKETS = 4  # at least, a partition of the shuffle; they are added up one after the other
+MOST_PARTITIONS = 20_000  # Spark keeps a number for each pair of tasks before and after the shuffle
 BUCKET_BYTES = 1 << 27  # of partial rows that a bucket is to hold, about
 ROW_BYTES = 64  # of a partial row, about
+ITEM_BYTES = 4  # of a compressed file, about
 OUT_ROWS = 1 << 17  # rows given to Spark at a time
 SEPARATOR = b"\xff"  # between the items of a key: no byte of UTF-8
 EXAMPLES = 5  # of skipped documents
@@ -103,8 +105,7 @@ class Count:
         memory_limit = memory_limit or MEMORY_LIMIT
         self.plan = samples[0][1]
         self.targets = _all_targets(cluster, samples, options)
-        self.partitions = _partitions(cluster, samples)
-        buckets = BUCKETS * self.partitions
+        self.partitions, buckets = _buckets(cluster, samples)
         frames = []
         for number, (source, plan) in enumerate(samples):
             known = plan if plan.targets is not None else replace(plan, targets=self.targets)
@@ -196,15 +197,16 @@ def collect_counts(count: Count) -> tuple[Counts, Counted]:
     return Counts.from_table(counted.table(*from_arrow(rows, counted.columns))), counted
 
 
-def _partitions(cluster: Cluster, samples: Sequence[tuple[Source, Plan]]) -> int:
-    """Return into how many partitions the table is shuffled, so that each is handled in little memory."""
-    wanted = int(cluster.session.conf.get("spark.sql.shuffle.partitions"))
+def _buckets(cluster: Cluster, samples: Sequence[tuple[Source, Plan]]) -> tuple[int, int]:
+    """Return into how many partitions the table is shuffled, and into how many buckets, each added up in memory."""
+    needed = 0
     for source, plan in samples:
         size = int(source.frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
-        rows = size // 4 * len(plan.longer)  # at most one an item and length
-        if size < 1 << 50:  # Spark takes what it does not know for very large
-            wanted = max(wanted, rows * ROW_BYTES // (BUCKETS * BUCKET_BYTES))
-    return wanted
+        if size < 1 << 60:  # Spark takes what it does not know for very large
+            needed += size // ITEM_BYTES * len(plan.longer) * ROW_BYTES // BUCKET_BYTES  # one row an item and length
+    wanted = int(cluster.session.conf.get("spark.sql.shuffle.partitions"))
+    partitions = max(wanted, min(needed // BUCKETS, MOST_PARTITIONS))
+    return partitions, max(needed, BUCKETS * partitions)
 
 
 def _all_targets(cluster: Cluster, samples: Sequence[tuple[Source, Plan]], options: Options) -> tuple[str, ...]:
@@ -270,12 +272,13 @@ class Counter:
     def _tables(self, batches: Iterable[Documents], policy: Policy) -> Iterator[Accumulator]:
         """Yield what was counted whenever memory is full, and in the end."""
         plan = replace(self.plan, min_count=1)  # what is rare here may be frequent elsewhere
-        total = Accumulator(plan, self.memory_limit, Path(), threads=1)
+        share = self.memory_limit * 2 // 5  # of which a quarter is for what waits; adding it up takes the rest
+        total = Accumulator(plan, share, Path(), threads=1)
         for batch in batches:
             total.add(count_batch(batch, plan, policy))
             if total.full:
                 yield total
-                total = Accumulator(plan, self.memory_limit, Path(), threads=1)
+                total = Accumulator(plan, share, Path(), threads=1)
         yield total
 
     def _places(self, counted: Accumulator) -> list[int]:
