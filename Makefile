@@ -44,6 +44,7 @@ bench: .venv-bench/rivals.json .venv/installed  ## everything measured side by s
 	$(BENCH)/python benchmarks/limit.py
 	$(BENCH)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/spark.py
+	$(BIN)/python benchmarks/serving.py
 	$(BENCH)/python benchmarks/contest.py --synthetic
 
 clean:  ## remove the environment and everything that was built

@@ -3,8 +3,9 @@
     python benchmarks/spark.py                        50 million items, units and suffixes to 3; about ten minutes
     python benchmarks/spark.py --items 200000000 --spans units
 
-A standalone master and two workers with one core each run as processes of their own on this machine. Sessions are
-started, and executors warmed up with a small count, before the clock runs. The corpus is that of counting.py.
+A standalone master and one or two workers run as processes of their own on this machine, each worker with all that it
+starts (the executor and its Python) on a core of its own. Sessions are started, and executors warmed up with a small
+count, before the clock runs. The corpus is that of counting.py.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def count_on_workers(folder: Path, plan: Plan, workers: int) -> tuple[float, int
     """Return the seconds of a count on so many workers, the bytes shuffled, and the peak of a Python worker."""
     logs = folder / f"cluster-{workers}-{len(plan.longer)}"
     logs.mkdir()
-    with Standalone(logs, workers, memory="2g") as standalone:
+    with Standalone(logs, workers, memory="2g", pinned=True) as standalone:
         session = connect(standalone.url, SETTINGS)
         try:
             count(session, folder / "small", plan, folder / "warm")

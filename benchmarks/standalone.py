@@ -25,9 +25,12 @@ def java_version() -> int:
 
 
 class Standalone:
-    """A Spark master and some workers with one core each; stopped at the end of a `with` block."""
+    """A Spark master and some workers; stopped at the end of a `with` block.
 
-    def __init__(self, folder: Path, workers: int = 2, memory: str = "1g") -> None:
+    Each worker runs one task at a time. With `pinned`, it keeps to one core with all the processes that it starts.
+    """
+
+    def __init__(self, folder: Path, workers: int = 2, memory: str = "1g", pinned: bool = False) -> None:
         self.folder = folder
         self.processes: list[subprocess.Popen[bytes]] = []
         self._start("master", MASTER, "--host", LOOPBACK, "--port", "0", "--webui-port", "0")
@@ -36,6 +39,8 @@ class Standalone:
         for number in range(workers):
             room = ["-c", "1", "-m", memory, "-d", str(folder / f"work-{number}")]
             self._start(f"worker-{number}", WORKER, *room, *place, self.url)
+            if pinned:  # before it starts anything
+                os.sched_setaffinity(self.processes[-1].pid, {sorted(os.sched_getaffinity(0))[number]})
         for number in range(workers):
             self._wait(f"worker-{number}", r"(Successfully registered)")
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from raregram.engines import count
     from raregram.explanation import Explanation, Term
     from raregram.fitting import fit
+    from raregram.heatmap import heat_map
     from raregram.model import Model, Settings
 
 # Imported when first used, so that `raregram --help` does not wait for NumPy and Arrow.
@@ -35,6 +36,7 @@ _HOME = {
     "count": "raregram.engines",
     "errors": "",
     "fit": "raregram.fitting",
+    "heat_map": "raregram.heatmap",
     "ratios": "",
     "selection": "",
 }
@@ -49,6 +51,7 @@ __all__ = [
     "count",
     "errors",
     "fit",
+    "heat_map",
     "ratios",
     "selection",
 ]

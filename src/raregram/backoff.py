@@ -452,7 +452,7 @@ class Backoff:
                 known.clear()
                 codes = [None] * len(names)
             known.update(
-                (name, self._number_shape(name)) for name, code in zip(names, codes, strict=True) if code is None
+                (name, self.number_shape(name)) for name, code in zip(names, codes, strict=True) if code is None
             )
             codes = [known[name] for name in names]
         pairs = np.array(codes, dtype=np.int64)
@@ -468,7 +468,8 @@ class Backoff:
         """The number of other items of a shape."""
         return {name: number for number, name in enumerate(self.shapes.names.to_pylist(), len(self.words.names))}
 
-    def _number_shape(self, item: str) -> int:
+    def number_shape(self, item: str) -> int:
+        """Return near << 32 | far: the numbers of an item that is known by its shape alone."""
         assert self.layout.shape is not None
         near, far = shape_function(self.layout.shape)(item)
         rest = self.size - 1

@@ -6,7 +6,8 @@ It is all that any estimator needs. Two tables merge by adding and subtract exac
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -150,7 +151,9 @@ class Counts:
         """Read a count file; raise `FileError` if it is not a whole one."""
         table = storage.read(path, "counts")
         with storage.damage_named(path):
-            return cls.from_table(table)
+            counts = cls.from_table(table)
+            vars(counts)["known_digest"] = storage.read_header(path)["digest"]  # it was checked
+            return counts
 
     @classmethod
     def from_table(cls, table: SpanTable) -> Counts:
@@ -179,7 +182,12 @@ class Counts:
 
     def digest(self) -> str:
         """Return a digest of the content: equal tables have equal digests, however they were made."""
-        return self._as_table().digest()
+        return self.known_digest or self._as_table().digest()
+
+    @cached_property
+    def known_digest(self) -> str | None:
+        """The digest of a table that was read from a file; None where it would have to be found first."""
+        return None
 
     def frequencies(self, span: Span, target: str, denominator: str = "complement") -> tuple[Ints, Ints]:
         """Return f_nu and f_de of every row of a span."""
@@ -349,7 +357,7 @@ class Counts:
         return self._replace(totals=totals)
 
     def _replace(self, **changes: Any) -> Counts:
-        return Counts(**{**self.__dict__, **changes})
+        return replace(self, **changes)
 
     def _header(self) -> dict[str, Any]:
         """What a count file says about itself, beside its rows."""

@@ -6,17 +6,23 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from raregram.contexts import Numbers
 from raregram.counts import Counts, span_names, suffix
 from raregram.explanation import printable
 from raregram.model import Model, Settings
+from raregram.ratios import Floats
 from raregram.storage import PathLike, Span, bytes_on_disk, read_header
+from raregram.tables import CellNumbers
 
 BACKOFF = ("unit_lam", "tau", "longest", "longest_shapes", "shape", "max_bytes")
 STRONGEST = 8  # spans shown for and against the target
 STRONGEST_HEAD = "(log ratio, position of the first item, items, f_nu : f_de)"
 
 Facts = dict[str, Any]
+Rows = tuple[Span, Numbers, CellNumbers, Floats]  # of one span, as `Model.rows` yields them
+Entry = tuple[float, Span, Any, Any, Any]  # weight, span, key, cell and value of one row
 
 
 def describe(path: PathLike) -> Facts:
@@ -67,7 +73,11 @@ def describe_counts(path: PathLike) -> Facts:
 
 def describe_model(path: PathLike) -> Facts:
     """Return what a model file holds."""
-    model = Model.load(path)
+    return model_facts(Model.load(path), path)
+
+
+def model_facts(model: Model, path: PathLike) -> Facts:
+    """Return what a model that was read from a file holds."""
     s = model.settings
     return {
         "file": str(path),
@@ -90,6 +100,7 @@ def describe_model(path: PathLike) -> Facts:
         "bytes_on_disk": bytes_on_disk(path),
         "bytes_in_memory": model.nbytes,
         "digest": read_header(path)["digest"],
+        **({"corpus": s.corpus} if s.corpus else {}),
         "strongest_for": strongest(model, -1),
         "strongest_against": strongest(model, +1),
     }
@@ -140,24 +151,51 @@ def strongest(model: Model, sign: int) -> list[Facts]:
 
     Those of a back-off, where a suffix seen once may have a large term, are first multiplied by their frequency.
     """
-    found = []
-    backs_off = model.settings.estimator == "backoff"
-    for span, keys, cells, values in model.rows():
-        frequency = model.cells.f_nu[cells] if sign < 0 else model.cells.f_de[cells]
-        weights = sign * values * (frequency if backs_off else 1)
-        speaking = np.flatnonzero(np.isfinite(weights) & (weights < 0))
-        best = speaking[np.argsort(weights[speaking], kind="stable")[:STRONGEST]]
-        found += [(weights[row], span, keys[row], cells[row], values[row]) for row in best]
+    found = [entry for rows in model.rows() for entry in _strongest_of(model, rows, sign)]
     found.sort(key=lambda entry: entry[0])
+    return _span_facts(model, model.vocabulary, found[:STRONGEST])
+
+
+def strongest_by_position(model: Model) -> list[Facts]:
+    """Return for each position the items with the largest terms for and against the target.
+
+    An estimator of whole N-grams has just one, the N-gram.
+    """
+    s, vocabulary = model.settings, model.vocabulary
+    units = {(k, k + 1) for k in range(s.n)} if s.spans != [(0, s.n)] else {(0, s.n)}
     return [
         {
-            "items": model.vocabulary.take(keys).to_pylist(),
+            "position": rows[0][0] + 1,
+            "held": len(rows[2]),
+            "selected": int(model.cells.selected[rows[2]].sum()),
+            "strongest_for": _span_facts(model, vocabulary, _strongest_of(model, rows, -1)),
+            "strongest_against": _span_facts(model, vocabulary, _strongest_of(model, rows, +1)),
+        }
+        for rows in model.rows()
+        if rows[0] in units
+    ]
+
+
+def _strongest_of(model: Model, rows: Rows, sign: int) -> list[Entry]:
+    """Return the strongest rows of one span, the strongest first."""
+    span, keys, cells, values = rows
+    frequency = model.cells.f_nu[cells] if sign < 0 else model.cells.f_de[cells]
+    weights = sign * values * (frequency if model.settings.estimator == "backoff" else 1)
+    speaking = np.flatnonzero(np.isfinite(weights) & (weights < 0))
+    best = speaking[np.argsort(weights[speaking], kind="stable")[:STRONGEST]]
+    return [(weights[row], span, keys[row], cells[row], values[row]) for row in best]
+
+
+def _span_facts(model: Model, vocabulary: pa.Array, entries: Iterable[Entry]) -> list[Facts]:
+    return [
+        {
+            "items": vocabulary.take(keys).to_pylist(),
             **_place(span, model.settings.n),
             "f_nu": int(model.cells.f_nu[cell]),
             "f_de": int(model.cells.f_de[cell]),
             "log_ratio": float(value),
         }
-        for _, span, keys, cell, value in found[:STRONGEST]
+        for _, span, keys, cell, value in entries
     ]
 
 

@@ -28,6 +28,7 @@ from raregram.errors import InputError, ParameterError, check_count, must_be
 from raregram.evaluation import Evaluation, evaluate, training_frequency, types_for
 from raregram.formats import read_documents
 from raregram.formats.tables import documents_table
+from raregram.heatmap import all_boundaries, split_text
 from raregram.model import Model
 from raregram.standoff import tagged_reuters
 from raregram.storage import atomic_path
@@ -38,6 +39,8 @@ RUNS = 10  # of scoring, for its mean time
 RUNS_FROM_TEXT = 3
 ROOM = (125_000, 250_000, 500_000, 1_000_000, 2_000_000)  # bytes that a back-off model may take
 ONE_MB = 1_000_000
+ARTICLES = 3  # test documents that the report shows in colours,
+ARTICLE_ITEMS = (40, 160)  # neither short nor long
 
 Say = Callable[[str], None]
 
@@ -111,7 +114,8 @@ def run(config: Config, corpus: pa.Table, work: Path, say: Say = lambda text: No
         say: told what is being done.
     """
     splits = count_splits(config, corpus, work, say)
-    per_target = {target: _run_target(config, target, splits, work, say) for target in config.targets}
+    articles = choose_articles(config, split_corpus(config, corpus)["test"])
+    per_target = {target: _run_target(config, target, splits, articles, work, say) for target in config.targets}
     cells = [cell for result in per_target.values() for cell in result.pop("cells")]
     return {
         "config": asdict(config),
@@ -122,6 +126,7 @@ def run(config: Config, corpus: pa.Table, work: Path, say: Say = lambda text: No
         "table_2": _table_2(splits),
         "cells": cells,
         "chosen": [entry for result in per_target.values() for entry in result.pop("chosen")],
+        "articles": articles,
         "targets": per_target,
     }
 
@@ -192,7 +197,23 @@ def _counted(config: Config, documents: pa.Table, name: str, work: Path, say: Sa
     return Counts.load(path)
 
 
-def _run_target(config: Config, target: str, splits: Splits, work: Path, say: Say) -> dict[str, Any]:
+def choose_articles(config: Config, test: pa.Table) -> list[dict[str, Any]]:
+    """Return the first test documents of a middling length with the most targets: their items, and what is where."""
+    low, high = ARTICLE_ITEMS
+    found = []
+    for row in test.to_pylist():
+        items = row["items"] if "items" in row else split_text(row["text"], config.kind).to_pylist()
+        place = "start" if config.side == "left" else "end"
+        names = {str(span[place]): span["label"] for span in row["spans"] or [] if span["label"] in config.targets}
+        if len(items) <= high:
+            found.append({"items": items, "names": names})
+    found.sort(key=lambda article: (len(article["items"]) < low, -len({*article["names"].values()})))
+    return found[:ARTICLES]  # of those that are as good, the first
+
+
+def _run_target(
+    config: Config, target: str, splits: Splits, articles: list[dict[str, Any]], work: Path, say: Say
+) -> dict[str, Any]:
     """Tune, choose, score and evaluate for one target."""
     valid, test = (
         Grid(splits.train, target, contexts, config.denominator, config.unseen, config.seed, config.k)
@@ -229,7 +250,14 @@ def _run_target(config: Config, target: str, splits: Splits, work: Path, say: Sa
         "evaluations": {name: _as_plain(evaluation) for name, evaluation in evaluations.items()},
         "costs": {name: _cost(model, splits.test) for name, model in best.items()},
         "lam0": best["all used lam*"].lam0,
+        "articles": [_coloured(best["backoff"], article["items"]) for article in articles],
     }
+
+
+def _coloured(model: Model, items: list[str]) -> list[float | None]:
+    """Return the log ratio at every boundary, short enough to be stored."""
+    scores = all_boundaries(model, pa.array(items, pa.string()))
+    return [None if score is None else round(score, 3) for score in scores]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ import unicodedata
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from raregram import drawing
+
 BAR = 16  # character cells on each side of the zero line
 EIGHTHS = "▏▎▍▌▋▊▉█"
 HEADS = {
@@ -106,6 +108,22 @@ class Explanation:
             longest = self.longest()
             lines.append((f"longest suffix with evidence: {'none' if longest is None else longest.text}", None))
         return lines
+
+    def _repr_html_(self) -> str:
+        """Draw the same in a notebook."""
+        kinds = {term.kind for term in self.terms}
+        section = None if kinds == {"item"} else ""
+        changes, _ = _changes(self.terms)
+        scale = max((abs(term.value) for term in self.terms if math.isfinite(term.value)), default=0) or 1.0
+        lines: list[drawing.Bar | str] = []
+        for term, change in zip(self.terms, changes, strict=True):
+            if section is not None and section != _section(term, kinds):
+                section = _section(term, kinds)
+                lines.append(HEADS[section])
+            counts = (_count(term.f_nu), _count(term.f_de))
+            shown = (_place(term), self._text(term), *counts, _value(term), " ".join(change.split()))
+            lines.append(drawing.Bar(*shown, share=term.value / scale, counts=term.selected))
+        return drawing.bars(self.headline(), lines)
 
     def _text(self, term: Term) -> str:
         """Show the items of a term; beside an item that is not held at its position, what stands for it."""

@@ -79,6 +79,7 @@ def fit(
         "n_de": n_de,
         "unseen": unseen,
         "pad": counts.pad,
+        "corpus": counts.known_digest,
     }
     if estimator == "backoff":
         _check_evidence(target, n_nu, n_de)

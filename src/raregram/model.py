@@ -99,6 +99,7 @@ class Settings:
     longest_shapes: int | None = None  # 0: shapes are off
     shape: str | None = None
     max_bytes: int | None = None
+    corpus: str | None = None  # the digest of the count file that the model was fitted from
 
     def __post_init__(self) -> None:
         """Raise `ParameterError` for whatever is out of its range."""

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from raregram import __version__
-from raregram.cli import corpora, experiments, models
+from raregram.cli import corpora, experiments, models, serving
 from raregram.errors import ParameterError, RaregramError
 
 app = typer.Typer(
@@ -20,7 +20,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help comes up a third faster than one in frames and colours
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (*corpora.COMMANDS, *models.COMMANDS, *experiments.COMMANDS):
+for command in (*corpora.COMMANDS, *models.COMMANDS, *experiments.COMMANDS, *serving.COMMANDS):
     app.command()(command)
 
 

@@ -233,7 +233,7 @@ def score(
                 lists = out.endswith(LISTS) and not interval
                 _score_all(model, sources, columns, with_interval(write), tick, texts, wanted, lists)
     if out is not None and not quiet:
-        print(f"{out}: {tick.done:,} N-grams scored", file=sys.stderr)
+        print(f"{out}: {tick.done:,} rows scored", file=sys.stderr)
 
 
 def rank(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
+from raregram.drawing import heat_map
 from raregram.errors import MissingExtraError
 from raregram.report.figures import Figure
 from raregram.report.tables import Table, chosen, findings, ours
@@ -38,8 +39,23 @@ def page(results: dict[str, Any], tables: Sequence[Table], figures: Sequence[Fig
             }
             for target in results["config"]["targets"]
         ],
+        articles=articles(results),
         about=json.dumps({name: results[name] for name in ("config", "versions", "machine", "inputs")}, indent=2),
     )
+
+
+def articles(results: dict[str, Any]) -> list[str]:
+    """Draw the heat maps of some test documents, with what the corpus says is there."""
+    targets, between = results["config"]["targets"], " " if results["config"]["kind"] == "words" else ""
+    return [
+        heat_map(
+            article["items"],
+            {target: results["targets"][target]["articles"][place] for target in targets},
+            {int(boundary): name for boundary, name in article["names"].items()},
+            between,
+        )
+        for place, article in enumerate(results.get("articles", []))  # results of earlier versions have none
+    ]
 
 
 def show(value: Any) -> str:

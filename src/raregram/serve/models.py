@@ -1,0 +1,196 @@
+"""The models of a service: prepared for small questions, and read again when their files change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from raregram.backoff import Backoff
+from raregram.contexts import ABSENT, PAD, NGramsLike, Numbers
+from raregram.describing import model_facts, strongest_by_position
+from raregram.errors import FileError, ParameterError
+from raregram.heatmap import model_names
+from raregram.model import Model
+from raregram.ratios import Floats
+from raregram.serve.single import Single, single_scorer
+
+log = logging.getLogger("raregram.serve")
+Stamp = tuple[int, int, int]  # tells one state of a file from another
+
+
+class ReadyModel(Model):
+    """A model that answers small questions fast, since what it needs for each is kept; it keeps nothing of texts.
+
+    The answers are those of `Model`, bit for bit.
+    """
+
+    @classmethod
+    def of(cls, model: Model) -> ReadyModel:
+        """Prepare a model."""
+        ready = cls(model.settings, model.items, model.cells, model.table)
+        ready.single([PAD] * model.settings.n)  # builds all that is kept
+        return ready
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {item: number for number, item in enumerate(self.items.to_pylist())}
+
+    @cached_property
+    def _unit_values(self) -> Floats | None:
+        return self.table.unit_values() if isinstance(self.table, Backoff) else None
+
+    @cached_property
+    def _single(self) -> Single:
+        return single_scorer(self, self._unit_values)
+
+    def single(self, items: Sequence[str]) -> float:
+        """Return the log ratio of one context of n items."""
+        get = self._index.get
+        numbers = [get(item, ABSENT) for item in items]
+        if isinstance(self.table, Backoff) and ABSENT in numbers:
+            nearest = self.table.layout.outwards[0]
+            for place, number in enumerate(numbers):
+                if number == ABSENT:
+                    near, far = self._by_shape(items[place])
+                    numbers[place] = near if place == nearest else far
+        return self._single(numbers)
+
+    def _by_shape(self, item: str) -> tuple[int, int]:
+        """Return the numbers of an item that the model does not hold, next to the boundary and further away."""
+        assert isinstance(self.table, Backoff)
+        if not self.table.layout.longest_shapes:
+            return ABSENT, ABSENT
+        code = self.table.number_shape(item)
+        return code >> 32, code & 0xFFFFFFFF
+
+    def number_rows(self, items: pa.Array, keys: Numbers) -> Numbers:
+        """Number contexts that are given as indices into some items."""
+        names = items.to_pylist()
+        far = np.array([self._index.get(name, ABSENT) for name in names], dtype=np.int32)
+        if not isinstance(self.table, Backoff) or not (far < 0).any():
+            return far[keys]
+        near = far.copy()
+        for place in np.flatnonzero(far < 0).tolist():
+            near[place], far[place] = self._by_shape(names[place])
+        numbers, nearest = far[keys], self.table.layout.outwards[0]
+        numbers[:, nearest] = near[keys[:, nearest]]
+        return numbers
+
+    def _numbers(self, ngrams: NGramsLike, first: int, vocabulary: pa.Array | None) -> Numbers:
+        encoded = self.parse(ngrams, lambda row: f"context {first + row + 1}").items.dictionary_encode()
+        return self.number_rows(encoded.dictionary, np.asarray(encoded.indices).reshape(-1, self.settings.n))
+
+    def _scorer(self, count: int) -> Any:
+        if isinstance(self.table, Backoff):
+            table, unit_values = self.table, self._unit_values
+            return lambda numbers: table.sums(numbers, unit_values)
+        return super()._scorer(count)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model with its name, as it was read from a file at some time."""
+
+    name: str
+    path: Path
+    stamp: Stamp
+    model: ReadyModel
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """All that there is to say about the model; its file only by its last name."""
+        return {
+            "name": self.name,
+            **model_facts(self.model, self.path),
+            "file": self.path.name,
+            "pad": self.model.settings.pad,
+            "strongest_by_position": strongest_by_position(self.model),
+        }
+
+
+class Shelf:
+    """The models of a service by their names. A question keeps the model that it began with, whatever comes after."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        found = [Path(path) for path in paths]
+        if not found:
+            raise ParameterError("name at least one model file to serve")
+        read = [(path, *_read(path)) for path in found]
+        names = _names(found, [model for _, _, model in read])
+        self._served = {
+            name: Served(name, path, stamp, model) for name, (path, stamp, model) in zip(names, read, strict=True)
+        }
+        self.reloads = self.failures = 0
+        self._refused: dict[str, Stamp | None] = {}  # files that changed to something that is no model
+
+    def __iter__(self) -> Any:
+        return iter(self._served.values())
+
+    def __getitem__(self, name: str) -> Served:
+        return self._served[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._served
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all models, in the order in which their files were named."""
+        return list(self._served)
+
+    def refresh(self) -> None:
+        """Read again what has changed; where that fails, the model that is there goes on."""
+        for served in list(self):
+            stamp = _stamp(served.path)
+            if stamp == served.stamp or (served.name in self._refused and stamp == self._refused[served.name]):
+                continue
+            try:
+                new_stamp, model = _read(served.path)
+            except FileError as error:
+                self._refused[served.name] = stamp
+                self.failures += 1
+                log.warning("%s; the model %s goes on as it was", error, served.name)
+                continue
+            self._refused.pop(served.name, None)
+            self._served = {**self._served, served.name: Served(served.name, served.path, new_stamp, model)}
+            self.reloads += 1
+            log.info("the model %s was read again", served.name)
+
+    async def watch(self, seconds: float) -> None:
+        """Look at the files now and then, for ever; reading is done in another thread."""
+        while True:
+            await asyncio.sleep(seconds)
+            await asyncio.to_thread(self.refresh)
+
+
+def _stamp(path: Path) -> Stamp | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _read(path: Path) -> tuple[Stamp, ReadyModel]:
+    """Read a model; the stamp is taken first, so that a change while reading is seen afterwards."""
+    stamp = _stamp(path)
+    model = ReadyModel.of(Model.load(path))
+    assert stamp is not None
+    return stamp, model
+
+
+def _names(paths: Sequence[Path], models: Sequence[Model]) -> list[str]:
+    """Name models by their targets; those of the same target also by their files."""
+    targets = [model.settings.target for model in models]
+    names = [
+        target if targets.count(target) == 1 else f"{target} ({path.stem})"
+        for target, path in zip(targets, paths, strict=True)
+    ]
+    return names if len(set(names)) == len(names) else model_names([model.settings for model in models])

@@ -1,0 +1,70 @@
+// Texts and their items, cut as the models cut them, and the log ratios of their boundaries.
+
+import { ask } from "./service.js";
+
+// White space as Python's str.split sees it, which is not what \s means here.
+const WORD = /[^\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/g;
+
+export function split(text, kind) {
+  return kind === "words" ? text.match(WORD) ?? [] : Array.from(text);
+}
+
+// What stands before each item, and after the last one.
+export function spaces(text, kind) {
+  if (kind !== "words") return null;
+  const found = [];
+  let end = 0;
+  for (const match of text.matchAll(WORD)) {
+    found.push(text.slice(end, match.index));
+    end = match.index + match[0].length;
+  }
+  return [...found, text.slice(end)];
+}
+
+export function context(items, boundary, model) {
+  const [low, high] = model.side === "left" ? [boundary - model.n, boundary] : [boundary, boundary + model.n];
+  const found = items.slice(Math.max(low, 0), Math.min(high, items.length));
+  return found.length === model.n || model.pad ? found : null;
+}
+
+// The log ratios of a text that is being typed: only the boundaries that a change can reach are asked for again.
+export class Scores {
+  constructor(models, kind) {
+    this.models = models.filter((model) => model.kind === kind);
+    this.kind = kind;
+    this.reach = Math.max(1, ...this.models.map((model) => model.n));
+    this.items = [];
+    this.scores = null;
+  }
+
+  async update(text, signal) {
+    const items = split(text.toWellFormed ? text.toWellFormed() : text, this.kind);
+    const [low, high] = this.scores ? this.changed(items) : [0, items.length];
+    const from = Math.max(low - 2 * this.reach, 0);
+    const to = Math.min(high + 2 * this.reach, items.length);
+    const sent = items.slice(from, to).join(this.kind === "words" ? " " : "");
+    const question = { texts: [sent], models: this.models.map((model) => model.name), digits: 4 };
+    const fresh = (await ask("/api/texts", question, signal)).texts[0].scores;
+    const first = Math.max(low - this.reach, 0);
+    const last = Math.min(high + this.reach, items.length);
+    const moved = items.length - this.items.length;
+    const scores = {};
+    for (const { name } of this.models) {
+      const old = this.scores?.[name] ?? [];
+      const part = fresh[name].slice(first - from, last + 1 - from);
+      scores[name] = this.scores ? [...old.slice(0, first), ...part, ...old.slice(last + 1 - moved)] : part;
+    }
+    Object.assign(this, { items, scores });
+  }
+
+  // The items that are not as they were: from the first on, and up to the last.
+  changed(items) {
+    const old = this.items;
+    const most = Math.min(old.length, items.length);
+    let head = 0;
+    while (head < most && old[head] === items[head]) head += 1;
+    let tail = 0;
+    while (tail < most - head && old[old.length - 1 - tail] === items[items.length - 1 - tail]) tail += 1;
+    return [head, items.length - tail];
+  }
+}

@@ -1,0 +1,385 @@
+"""The explorer page in a real browser: typed text is coloured, gaps are explained, and whatever comes is text."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import threading
+import time
+
+import pytest
+
+import raregram as rg
+
+pytest.importorskip("fastapi", reason="FastAPI is not installed: pip install 'raregram[serve]'")
+webdriver = pytest.importorskip(
+    "selenium.webdriver", reason="selenium is not installed: pip install 'raregram[test]'"
+)
+MISSING = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
+if MISSING:
+    reason = f"{', '.join(MISSING)} is not installed: apt-get install chromium chromium-driver"
+    pytest.skip(reason, allow_module_level=True)
+
+import uvicorn  # noqa: E402
+from selenium.webdriver.chrome.service import Service  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+
+from raregram.serve.app import create_app  # noqa: E402
+from raregram.serve.options import ServeOptions  # noqa: E402
+
+TEXT = "She said that the talks in Rome with Ann were good and that Bob was in Oslo"
+MINUS = "\u2212"
+HOSTILE = (
+    "<script>window.hacked=1</script> in <img/src=x/onerror=window.hacked=1> in &lt;b&gt; \u202egnorw\u202c in "
+    "\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd in \U0001f469\u200d\U0001f680\U0001f30d ${1+1} in =cmd()"
+)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    names = {"Rome": "LOC", "Oslo": "LOC", "Ann": "PER", "Bob": "PER"}
+    words = [[*TEXT.split()[i % 9 :], f"w{i}"] for i in range(30)]
+    corpus = [
+        {"items": some, "spans": [(i, i + 1, names[w]) for i, w in enumerate(some) if w in names]} for some in words
+    ]
+    letters = []
+    for text in map(" ".join, words):
+        after = text.find("in ") + 3
+        letters.append({"items": list(text), "spans": [(after, after + 1, "NAME")]})
+    spans = ["units", "suffixes:2", "shapes:2"]
+    counts = rg.count(corpus, n=2, targets=["LOC", "PER"], spans=spans)
+    rg.fit(counts, "LOC", "backoff").save(folder / "loc.rgm")
+    rg.fit(counts, "PER", "selective", size=8, keep_seen=True).save(folder / "per.rgm")
+    rg.fit(rg.count(letters, n=3, kind="letters", targets=["NAME"]), "NAME", "product").save(folder / "name.rgm")
+    return [str(folder / f"{name}.rgm") for name in ("loc", "per", "name")]
+
+
+class Running:
+    """A service in a thread of its own."""
+
+    def __init__(self, options):
+        self.server = uvicorn.Server(uvicorn.Config(create_app(options), port=0, log_config=None, access_log=False))
+        self.thread = threading.Thread(target=self.server.run)
+        self.thread.start()
+        wait_for(lambda: self.server.started)
+        self.url = f"http://127.0.0.1:{self.server.servers[0].sockets[0].getsockname()[1]}/"
+
+    def stop(self):
+        self.server.should_exit = True
+        self.thread.join(20)
+
+
+@pytest.fixture(scope="module")
+def service(models):
+    running = Running(ServeOptions(models=tuple(models), max_bytes=3_000_000))
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def downloads(tmp_path_factory):
+    return tmp_path_factory.mktemp("downloads")
+
+
+@pytest.fixture(scope="module")
+def browser(downloads, tmp_path_factory):
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
+                     "--disable-background-networking", "--disable-component-update", "--window-size=1200,900",
+                     f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):  # fmt: skip
+        options.add_argument(argument)
+    options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def page(browser, service):
+    """The page, just opened; afterwards nothing may have gone wrong in its console or come from elsewhere."""
+    browser.get(service.url)
+    wait_for(lambda: browser.find_elements(By.CSS_SELECTOR, "body[data-ready]"))
+    browser.get_log("browser")
+    yield browser
+    asked = browser.execute_script("return performance.getEntriesByType('resource').map((entry) => entry.name)")
+    assert not [url for url in asked if not url.startswith((service.url, "blob:"))]
+
+
+def wait_for(condition, seconds=15.0):
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)
+    return found
+
+
+def write(page, text):
+    """Put a long text into the field at once, as pasting does."""
+    page.execute_script(
+        "const field = document.getElementById('text'); field.value = arguments[0];"
+        "field.dispatchEvent(new Event('input'))",
+        text,
+    )
+
+
+def labels(page):
+    return page.execute_script(
+        "return [...document.querySelectorAll('.gap')].map((gap) => gap.getAttribute('aria-label'))"
+    )
+
+
+def seen(page, selector):
+    """Return the texts of all nodes that are shown, at one moment."""
+    return page.execute_script(
+        "return [...document.querySelectorAll(arguments[0])].filter((node) => node.checkVisibility())"
+        ".map((node) => node.innerText.trim())",
+        selector,
+    )
+
+
+def shown_text(page):
+    return page.execute_script(
+        "return [...document.querySelectorAll('#heat bdi')].map((word) => word.textContent).join(' ')"
+    )
+
+
+def test_typing_colours_the_gaps(page, models):
+    page.find_element(By.ID, "text").send_keys(TEXT)
+    wait_for(lambda: len(labels(page)) == len(TEXT.split()) - 1)
+    loc, per = (rg.Model.load(path) for path in models[:2])
+    words = TEXT.split()
+    for place, label in enumerate(labels(page)):
+        context = " ".join(words[place : place + 2])
+        shown = [float(part.split()[-1].replace(MINUS, "-")) for part in label.rpartition(": ")[2].split(", ")]
+        assert shown == pytest.approx([model.log_ratio([context])[0] for model in (loc, per)], abs=0.0052)
+    before_rome = page.find_element(By.CSS_SELECTOR, '.gap[aria-label*="before Rome"]')
+    heat = float(page.execute_script("return arguments[0].style.getPropertyValue('--h')", before_rome))
+    assert heat == pytest.approx(min(loc.log_ratio(["talks in"])[0] / 5, 1), abs=0.002)
+    assert "k0" in before_rome.get_attribute("class")
+    assert not [entry for entry in page.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+def test_a_change_in_the_middle_is_the_same_as_a_new_text(page):
+    write(page, TEXT)
+    wait_for(lambda: len(labels(page)) == len(TEXT.split()) - 1)
+    changed = TEXT.replace("with Ann were", "with her friend Ann").replace("She", "He")
+    write(page, changed)
+    wait_for(lambda: "friend" in shown_text(page))
+    found = labels(page)
+    write(page, "")
+    wait_for(lambda: not labels(page))
+    page.refresh()
+    wait_for(lambda: page.find_elements(By.CSS_SELECTOR, "body[data-ready]"))
+    write(page, changed)
+    assert wait_for(lambda: labels(page)) == found
+
+
+def test_a_click_explains(page, models):
+    write(page, TEXT)
+    wait_for(lambda: labels(page))
+    page.find_element(By.CSS_SELECTOR, '.gap[aria-label*="before Rome"]').click()
+    wait_for(lambda: seen(page, "#why .figure strong"))
+    model = rg.Model.load(models[0])
+    explained = model.explain("talks in")
+    assert seen(page, "#why .figure strong") == [f"{explained.log_ratio:+.2f}"]
+    assert len(seen(page, "#why .terms tbody tr:not(.section)")) == len(explained.terms)
+    assert seen(page, "#why .ends span")[0] == f"{explained.interval[0]:+.2f}".replace("-", MINUS)
+    wait_for(lambda: seen(page, "#why td.up, #why td.down"))
+    page.find_element(By.CSS_SELECTOR, '#why [data-name="PER"]').click()
+    wait_for(
+        lambda: "not selected" in page.find_element(By.ID, "why").text or "·" in page.find_element(By.ID, "why").text
+    )
+    rows = page.find_elements(By.CSS_SELECTOR, "#why .terms tbody tr")
+    assert len(rows) == 2
+
+
+def test_the_keyboard_is_enough(page):
+    page.find_element(By.ID, "text").send_keys(TEXT)
+    wait_for(lambda: len(labels(page)) == len(TEXT.split()) - 1)
+    active = page.switch_to
+    for _ in range(8):  # over the buttons and the chips
+        active.active_element.send_keys(Keys.TAB)
+        if "gap" in (active.active_element.get_attribute("class") or ""):
+            break
+    assert active.active_element.get_attribute("data-boundary") == "2"
+    for key, boundary in (
+        (Keys.ARROW_RIGHT, 3),
+        (Keys.ARROW_RIGHT, 4),
+        (Keys.END, 17),
+        (Keys.ARROW_LEFT, 16),
+        (Keys.HOME, 2),
+    ):
+        active.active_element.send_keys(key)
+        assert active.active_element.get_attribute("data-boundary") == str(boundary)
+        wait_for(lambda: seen(page, "#why .context"))
+    words = TEXT.split()
+    wait_for(lambda: seen(page, "#why .context bdi") == words[0:2])
+    tab = page.find_element(By.ID, "tab-read")
+    tab.send_keys(
+        Keys.ARROW_RIGHT,
+    )
+    assert active.active_element.get_attribute("id") == "tab-rank"
+    assert page.find_element(By.ID, "rank").is_displayed()
+    active.active_element.send_keys(Keys.ARROW_RIGHT)
+    wait_for(lambda: seen(page, "#model h2"))
+    assert "LOC: loc.rgm" in seen(page, "#model h2")[0]
+
+
+def test_an_uploaded_text_is_ranked_searched_and_saved(page, models, tmp_path, downloads):
+    file = tmp_path / "new.txt"
+    file.write_text(TEXT + " =1+1 in Rome")
+    page.find_element(By.ID, "tab-rank").click()
+    page.find_element(By.ID, "file").send_keys(str(file))
+    page.find_element(By.CSS_SELECTOR, "#rank-form button").click()
+    wait_for(lambda: seen(page, "#rank-rows tr"))
+    model = rg.Model.load(models[0])
+    words = file.read_text().split()
+    best = max({" ".join(words[i : i + 2]) for i in range(len(words) - 1)}, key=lambda c: model.log_ratio([c])[0])
+    assert seen(page, "#rank-rows td.text")[0] == best
+    page.find_element(By.ID, "rank-search").send_keys("in")
+    wait_for(lambda: all("in" in text.lower() for text in seen(page, "#rank-rows td.text")))
+    rows = len(seen(page, "#rank-rows tr"))
+    page.find_element(By.ID, "download").click()
+    saved = wait_for(lambda: [file for file in downloads.glob("ranking-LOC.csv") if file.stat().st_size])[0]
+    with saved.open(newline="") as stream:
+        table = list(csv.DictReader(stream))
+    assert len(table) == rows
+    for row in table:
+        context = row["context"].removeprefix("'")
+        assert float(row["log_ratio"]) == model.log_ratio([context])[0]
+        assert not row["context"].startswith("=")
+    page.find_element(By.CSS_SELECTOR, "#rank-rows button").click()
+    wait_for(lambda: seen(page, "#why .figure strong"))
+
+
+def test_an_error_is_shown_kindly_and_goes_away(page):
+    write(page, "word " * 700_000)
+    told = wait_for(lambda: seen(page, "#alert:not([hidden])"))
+    assert told == ["a request may have 3,000,000 bytes at most: send less at a time"]
+    write(page, TEXT)
+    wait_for(lambda: labels(page))
+    assert not page.find_element(By.ID, "alert").is_displayed()
+    page.find_element(By.ID, "text").clear()
+    write(page, "too short")
+    page.find_element(By.ID, "tab-rank").click()
+    page.find_element(By.ID, "file")
+    page.execute_script("document.getElementById('text').value = 'short'")
+    page.find_element(By.CSS_SELECTOR, "#rank-form button").click()
+    told = wait_for(lambda: seen(page, "#alert:not([hidden])"))
+    assert told == ["There is no whole context in this text: the model wants 2 words in a row."]
+
+
+def test_a_service_that_is_gone_is_named(browser, models):
+    running = Running(ServeOptions(models=(models[0],)))
+    try:
+        browser.get(running.url)
+        wait_for(lambda: browser.find_elements(By.CSS_SELECTOR, "body[data-ready]"))
+    finally:
+        running.stop()
+    write(browser, TEXT)
+    told = wait_for(lambda: seen(browser, "#alert:not([hidden])"))
+    assert told == ["The service does not answer. Is `raregram serve` still running?"]
+
+
+def test_a_token_is_asked_for_or_taken_from_the_address(browser, models):
+    running = Running(ServeOptions(models=(models[0],), token="s3cret"))
+    try:
+        browser.get(running.url)
+        field = wait_for(lambda: browser.find_elements(By.CSS_SELECTOR, "dialog[open] #token"))[0]
+        field.send_keys("s3cret", Keys.ENTER)
+        wait_for(lambda: browser.find_elements(By.CSS_SELECTOR, "body[data-ready]"))
+        browser.execute_script("sessionStorage.clear()")
+        browser.get("about:blank")
+        browser.get(running.url + "#token=s3cret")
+        wait_for(lambda: browser.find_elements(By.CSS_SELECTOR, "body[data-ready]"))
+        assert browser.current_url == running.url
+    finally:
+        running.stop()
+
+
+def test_hostile_text_is_shown_as_text(page):
+    write(page, HOSTILE)
+    wait_for(lambda: len(labels(page)) == len(HOSTILE.split()) - 1)
+    assert shown_text(page) == " ".join(HOSTILE.split())
+    assert page.execute_script("return window.hacked") is None
+    assert not page.find_elements(By.CSS_SELECTOR, "#heat script, #heat img, #heat b")
+    for gap in page.find_elements(By.CSS_SELECTOR, ".gap")[:8]:
+        gap.click()
+        boundary = int(gap.get_attribute("data-boundary"))
+        wait_for(lambda boundary=boundary: len(seen(page, "#why .context bdi")) == 2 and boundary)
+    assert page.execute_script("return window.hacked") is None
+    page.find_element(By.ID, "tab-rank").click()
+    page.find_element(By.CSS_SELECTOR, "#rank-form button").click()
+    wait_for(lambda: seen(page, "#rank-rows tr"))
+    assert page.execute_script("return window.hacked") is None
+    assert any("<script>window.hacked=1</script>" in text for text in seen(page, "#rank-rows td.text"))
+
+
+def test_a_megabyte_is_coloured_where_it_is_looked_at(page):
+    text = (TEXT + "\n") * 14_000
+    assert len(text) > 1_000_000
+    write(page, text)
+    wait_for(lambda: f"{len(text.split()):,} words" in seen(page, "#status"), 40)
+    drawn = len(labels(page))
+    assert 100 < drawn < 20_000
+    write(page, "Bob is in " + text)
+    wait_for(lambda: shown_text(page).startswith("Bob is in She said"), 40)
+
+
+def test_letters_have_gaps_too(page):
+    write(page, "Ann in\tOslo")
+    wait_for(lambda: labels(page))
+    page.find_element(By.CSS_SELECTOR, "#kinds button:nth-child(2)").click()
+    wait_for(lambda: len(labels(page)) == len("Ann in\tOslo") - 2)
+    page.find_element(By.CSS_SELECTOR, '.gap[data-boundary="7"]').click()
+    wait_for(lambda: seen(page, "#why .context bdi") == ["i", "n", "⇥"])
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1200])
+def test_it_fits_in_both_themes_and_on_a_phone(page, service, theme, width):
+    features = [{"name": "prefers-color-scheme", "value": theme}]
+    size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500}
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        page.get(service.url)
+        wait_for(lambda: page.find_elements(By.CSS_SELECTOR, "body[data-ready]"))
+        page.find_element(By.ID, "sample").click()
+        gap = wait_for(lambda: page.find_elements(By.CSS_SELECTOR, ".gap"))[3]
+        gap.click()
+        wait_for(lambda: seen(page, "#why .terms"))
+        assert gap.is_displayed()
+        below = page.execute_script("return arguments[0].getBoundingClientRect().bottom", gap)
+        panel = page.execute_script("return document.getElementById('why').getBoundingClientRect().top")
+        assert width > 500 or below < panel  # the sheet does not hide the gap that it explains
+        for view in ("rank", "models"):
+            page.execute_script(f"document.getElementById('tab-{view}').click()")
+            assert page.execute_script("return document.documentElement.scrollWidth - innerWidth") <= 0
+        ink, paper = (
+            brightness(page, f"return getComputedStyle(document.body).{name}")
+            for name in ("color", "backgroundColor")
+        )
+        assert (ink < paper) == (theme == "light")
+        assert abs(ink - paper) > 150
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def brightness(page, script):
+    return sum(map(int, page.execute_script(script).removeprefix("rgb(").rstrip(")").split(","))) / 3
+
+
+def test_the_page_of_the_interface_tries_questions(page, service):
+    page.get(service.url + "docs")
+    wait_for(lambda: len(seen(page, ".method")) == 10)
+    field = page.find_element(By.CSS_SELECTOR, "textarea")
+    field.clear()
+    field.send_keys('{"contexts": ["talks in"], "models": ["LOC"]}')
+    page.find_element(By.XPATH, "//button[text()='Try']").click()
+    assert '"scores"' in "".join(wait_for(lambda: list(filter(None, seen(page, "pre[aria-live]:not([hidden])")))))
