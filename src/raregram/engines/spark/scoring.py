@@ -19,10 +19,12 @@ from raregram.errors import InputError
 from raregram.formats.tables import CONTENT
 from raregram.model import Model
 from raregram.ranking import Ranking, Top
+from raregram.ratios import Floats
 from raregram.reading import split_labels
 from raregram.scoring import score_rows
 
 OUT_ROWS = 1 << 16  # rows of a record batch
+BATCH_ROWS, BATCH_BYTES = 1 << 17, 1 << 25  # scored at a time
 NUMBERS = ("log_ratio", "lower", "upper")  # columns that scoring adds
 
 
@@ -110,7 +112,7 @@ def score(cluster: Cluster, model: Model, contexts: Contexts, level: float | Non
     add = _add_lists(get, contexts) if contexts.are_documents else _add_numbers(get, contexts, level)
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
+        for batch in _gathered(batches):
             kept = {name: batch.column(name) for name in batch.schema.names if name not in names}
             added = dict(zip(names, add(batch), strict=True))
             yield pa.record_batch({**kept, **added})
@@ -125,9 +127,9 @@ def _add_numbers(
 
     def add(batch: pa.RecordBatch) -> list[pa.Array]:
         model = get()
-        ngrams = _parse(model, batch.column(column), source)
         if level is None:
-            return [pa.array(model.log_ratio(ngrams.lists()))]
+            return [pa.array(_log_ratio(model, batch.column(column), source))]
+        ngrams = _parse(model, batch.column(column), source)
         numbers = model.numbers(ngrams.lists())
         ends = model.interval(numbers, level)
         return [pa.array(values) for values in (model.log_ratio(numbers), ends[:, 0].copy(), ends[:, 1].copy())]
@@ -142,6 +144,26 @@ def _add_lists(get: Callable[[], Model], contexts: Contexts) -> Callable[[pa.Rec
         return [score_rows(get(), batch.column(column), source, 1)]
 
     return add
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Put the small batches of Spark together: a model has tables to make before it scores many contexts fast."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(map(len, waiting)) >= BATCH_ROWS or sum(some.nbytes for some in waiting) >= BATCH_BYTES:
+            yield pa.concat_batches(waiting)
+            waiting = []
+    if any(map(len, waiting)):
+        yield pa.concat_batches(waiting)
+
+
+def _log_ratio(model: Model, ngrams: pa.Array, source: str) -> Floats:
+    """Return the log ratios of a column; its N-grams are parsed one by one only to name a bad one."""
+    try:
+        return model.log_ratio(valid_texts(ngrams, Options()) if pa.types.is_string(ngrams.type) else ngrams)
+    except InputError:
+        return model.log_ratio(_parse(model, ngrams, source).lists())
 
 
 def _parse(model: Model, ngrams: pa.Array, source: str) -> NGrams:
@@ -169,7 +191,7 @@ def rank(cluster: Cluster, model: Model, contexts: Contexts, size: int, level: f
 
     def best_of_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         best, model = Top(size), get()
-        for batch in batches:
+        for batch in _gathered(batches):
             ngrams = _parse(model, batch.column(column), source)
             numbers = model.numbers(ngrams.lists())
             log_ratio = model.log_ratio(numbers)
