@@ -68,17 +68,7 @@ class Plan:
 
     def header(self, targets: Sequence[str], totals: Sequence[int]) -> dict[str, Any]:
         """Return the header of the count table with these targets and totals."""
-        return counts_header(
-            n=self.n,
-            side=self.side,
-            kind=self.kind,
-            pad=self.pad,
-            min_count=self.min_count,
-            shape=self.shape,
-            targets=targets,
-            totals=list(totals),
-            spans=self.all_spans,
-        )
+        return counts_header(self, self.all_spans, targets, totals)
 
     @property
     def outwards(self) -> range:

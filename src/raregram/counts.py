@@ -361,17 +361,7 @@ class Counts:
 
     def _header(self) -> dict[str, Any]:
         """What a count file says about itself, beside its rows."""
-        return counts_header(
-            n=self.n,
-            side=self.side,
-            kind=self.kind,
-            pad=self.pad,
-            min_count=self.min_count,
-            shape=self.shape,
-            targets=self.targets,
-            totals=self.totals.tolist(),
-            spans=self.spans,
-        )
+        return counts_header(self, self.spans, self.targets, self.totals.tolist())
 
     def _as_table(self) -> SpanTable:
         return SpanTable(
@@ -379,9 +369,13 @@ class Counts:
         )
 
 
-def counts_header(*, kind: str, spans: Sequence[Span], targets: Sequence[str], **others: Any) -> dict[str, Any]:
-    """Return the header of a count file."""
-    return {**others, "items": kind, "targets": list(targets), "spans": [list(span) for span in spans]}
+def counts_header(
+    layout: Any, spans: Sequence[Span], targets: Sequence[str], totals: Sequence[int]
+) -> dict[str, Any]:
+    """Return the header of a count file; `layout` is a table or the plan of one."""
+    named = {name: getattr(layout, name) for name in ("n", "side", "pad", "min_count", "shape")}
+    counted = {"spans": [list(span) for span in spans], "targets": list(targets), "totals": list(totals)}
+    return {**named, "items": layout.kind, **counted}
 
 
 def counts_columns(targets: Sequence[str]) -> tuple[str, ...]:

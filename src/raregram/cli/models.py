@@ -33,6 +33,10 @@ from raregram.cli.printing import print_facts, report
 from raregram.errors import InputError, ParameterError, check_count, check_lam
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from raregram.engines.spark.cluster import Cluster
+    from raregram.engines.spark.scoring import Contexts
     from raregram.model import Model
     from raregram.ranking import Ranking
     from raregram.ratios import Floats
@@ -210,9 +214,9 @@ def score(
 
     model = Model.load(model_file)
     if engine == "spark":
-        _score_on_spark(
-            model, sources, out, level if interval else None, parse_columns(columns), master, spark, quiet
-        )
+        _on_spark(_score_to(out, model, level if interval else None), model, sources, columns, (master, spark, quiet))
+        if not quiet:
+            print(f"{out}: scored", file=sys.stderr)
         return
     quiet = quiet or (out is None and sys.stdout.isatty())
     as_text = not (as_json if out is None else out.endswith(TABLES))
@@ -276,7 +280,7 @@ def rank(
         best.add(batch.ngrams, np.column_stack(columns))
 
     if engine == "spark":
-        ranking = _rank_on_spark(model, sources, top, wanted, parse_columns(columns), master, spark, quiet)
+        ranking = _on_spark(_rank_top(top, model, wanted), model, sources, columns, (master, spark, quiet))
     else:
         with progress("N-grams ranked", quiet) as tick:
             _score_all(model, sources, columns, add, tick, level=wanted)
@@ -390,48 +394,45 @@ def _score_batch(model: Model, batch: Batch, write: Any, texts: bool, level: flo
         write(shown, model.log_ratio(numbers), model.interval(numbers, level))
 
 
-def _score_on_spark(
+def _on_spark(
+    work: Callable[[Cluster, Contexts], Any],
     model: Model,
     sources: list[str] | None,
-    out: str | None,
-    level: float | None,
-    rename: dict[str, str],
-    master: str | None,
-    spark: list[str] | None,
-    quiet: bool,
-) -> None:
-    """Score a table on a Spark cluster into a folder."""
+    columns: str | None,
+    where: tuple[str | None, list[str] | None, bool],
+) -> Any:
+    """Do something with contexts on a Spark cluster; `where` is its master, its settings and whether to be quiet."""
     from raregram.cli.clusters import spark_cluster
 
+    rename = parse_columns(columns)
+    with spark_cluster(*where) as cluster:
+        from raregram.engines.spark.scoring import open_contexts
+
+        return work(cluster, open_contexts(cluster, sources or ["-"], model, rename))
+
+
+def _score_to(out: str | None, model: Model, level: float | None) -> Callable[[Cluster, Contexts], Any]:
+    """Return what scores a table on Spark into a folder."""
     if out is None:
         raise ParameterError("on Spark, scores go to a folder: name it with --out")
-    with spark_cluster(master, spark, quiet) as cluster:
-        from raregram.engines.spark.scoring import open_contexts, score, write_scores
 
-        write_scores(
-            cluster, score(cluster, model, open_contexts(cluster, sources or ["-"], model, rename), level), out
-        )
-    if not quiet:
-        print(f"{out}: scored", file=sys.stderr)
+    def work(cluster: Cluster, contexts: Contexts) -> None:
+        from raregram.engines.spark import scoring
+
+        scoring.write_scores(cluster, scoring.score(cluster, model, contexts, level), out)
+
+    return work
 
 
-def _rank_on_spark(
-    model: Model,
-    sources: list[str] | None,
-    top: int,
-    level: float | None,
-    rename: dict[str, str],
-    master: str | None,
-    spark: list[str] | None,
-    quiet: bool,
-) -> Ranking:
-    """Rank a table on a Spark cluster."""
-    from raregram.cli.clusters import spark_cluster
+def _rank_top(top: int, model: Model, level: float | None) -> Callable[[Cluster, Contexts], Any]:
+    """Return what ranks a table on Spark."""
 
-    with spark_cluster(master, spark, quiet) as cluster:
-        from raregram.engines.spark.scoring import open_contexts, rank
+    def work(cluster: Cluster, contexts: Contexts) -> Ranking:
+        from raregram.engines.spark import scoring
 
-        return rank(cluster, model, open_contexts(cluster, sources or ["-"], model, rename), top, level)
+        return scoring.rank(cluster, model, contexts, top, level)
+
+    return work
 
 
 def _add_ends(batch: Batch, ends: Floats, as_text: bool) -> Batch:
