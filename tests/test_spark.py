@@ -439,6 +439,8 @@ def test_contexts_that_cannot_be_scored_are_named(spark, models, tmp_path):
 @needs_java
 def test_an_executor_that_dies_changes_nothing(standalone, tmp_path):
     """One executor is killed while tasks of the count are running; the table is still the same."""
+    from pyspark.sql import SparkSession
+
     for part in range(12):
         source = random.Random(part)
         words = [f"w{source.randint(0, 20_000)}" for _ in range(60_000)]
@@ -451,7 +453,10 @@ def test_an_executor_that_dies_changes_nothing(standalone, tmp_path):
             killed.extend(standalone.executors()[:1])
             os.kill(killed[0], signal.SIGKILL)
 
+    if (other := SparkSession.getActiveSession()) is not None:  # that of the tests before
+        other.stop()
     session = connect(standalone.url, {**SETTINGS, "spark.sql.files.maxPartitionBytes": "500k"})
+    assert session.sparkContext.master == standalone.url
     try:
         counted = rg.count(tmp_path, n=5, spans=["suffixes:4"], engine="spark", session=session, progress=kill)
     finally:
