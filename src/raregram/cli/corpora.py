@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,8 +31,12 @@ from raregram.cli.options import (
     parse_names,
     parse_pairs,
 )
-from raregram.cli.printing import counts_summary, print_facts, report
+from raregram.cli.printing import print_facts, report
 from raregram.errors import InputError, ParameterError
+
+if TYPE_CHECKING:
+    from raregram.corpus import Options
+    from raregram.counting import Plan
 
 
 def fetch(
@@ -195,33 +199,32 @@ def count(
             min_count=min_count,
         )  # fmt: skip
     else:
+        from raregram.corpus import Options, Policy
+        from raregram.counting import Plan
+
         documents = (sources or None, numerator or None, denominator or None)
-        work: dict[str, Any] = {
-            "plan": {
-                "n": 10 if n is None else n,
-                "side": side,
-                "kind": kind,
-                "targets": None if names is None else tuple(sorted(set(names))),
-                "spans": wanted,
-                "pad": pad,
-                "min_count": min_count,
-                "labels": parse_pairs(labels) or None,
-            },
-            "reading": {
-                "format": format,
-                "split": split,
-                "item_column": item_column,
-                "tag_column": tag_column,
-                "sentences": sentences,
-            },
-            "on_error": on_error,
-            "memory_limit": limit,
-            "quiet": quiet,
-        }
+        plan = Plan(
+            n=10 if n is None else n,
+            side=side,
+            kind=kind,
+            targets=None if names is None else tuple(sorted(set(names))),
+            spans=wanted,
+            pad=pad,
+            min_count=min_count,
+            labels=parse_pairs(labels) or None,
+        )
+        options = Options(
+            format=format,
+            split=split,
+            item_column=item_column,
+            tag_column=tag_column,
+            sentences=sentences,
+            policy=Policy(on_error),
+        )
         if engine == "spark":
-            _count_on_spark(documents, out, master=master, spark=spark, as_json=as_json, **work)
+            _count_on_spark(documents, plan, options, limit, out, (master, spark, quiet), as_json)
             return
-        skipped = _count_documents(documents, out, threads=threads, **work)
+        skipped = _count_documents(documents, plan, options, out, quiet, threads=threads, memory_limit=limit)
     report(out, as_json, quiet, {"skipped": skipped})
 
 
@@ -272,64 +275,50 @@ def _count_contexts(
 
 
 def _count_documents(
-    sources: tuple[Any, Any, Any],
-    out: str,
-    *,
-    plan: dict[str, Any],
-    reading: dict[str, Any],
-    on_error: str,
-    quiet: bool,
-    **resources: Any,
+    sources: tuple[Any, Any, Any], plan: Plan, options: Options, out: str, quiet: bool, **resources: Any
 ) -> int:
     """Count documents into a file; return how many were skipped."""
     from raregram import engines, storage
-    from raregram.corpus import Options, Policy
-    from raregram.counting import Plan
     from raregram.progress import progress
 
-    policy = Policy(on_error)
-    options = Options(**reading, policy=policy)
     folder = storage.sibling(Path(out), "spill")
     with (
         progress("documents counted", quiet) as tick,
-        engines.count_table(sources, Plan(**plan), options, folder=folder, progress=tick, **resources) as table,
+        engines.count_table(sources, plan, options, folder=folder, progress=tick, **resources) as table,
     ):
         storage.write(out, table)
-    _tell_skipped(policy.skipped, policy.examples)
-    return policy.skipped
+    _tell_skipped(options.policy.skipped, options.policy.examples)
+    return options.policy.skipped
 
 
 def _count_on_spark(
     sources: tuple[Any, Any, Any],
-    out: str,
-    *,
-    plan: dict[str, Any],
-    reading: dict[str, Any],
-    on_error: str,
-    master: str | None,
-    spark: list[str] | None,
-    as_json: bool,
-    quiet: bool,
+    plan: Plan,
+    options: Options,
     memory_limit: int | None,
+    out: str,
+    where: tuple[str | None, list[str] | None, bool],
+    as_json: bool,
 ) -> None:
-    """Count documents on a Spark cluster into a folder; only its header is looked at here."""
+    """Count documents on a Spark cluster into a folder; only its header is looked at here.
+
+    `where` is the cluster's master, its settings and whether to be quiet.
+    """
     from raregram import engines
     from raregram.cli.clusters import spark_cluster
-    from raregram.corpus import Options, Policy
-    from raregram.counting import Plan
+    from raregram.describing import counts_line
 
-    what, options = Plan(**plan), Options(**reading, policy=Policy(on_error))
-    with spark_cluster(master, spark, quiet) as cluster:
+    with spark_cluster(*where) as cluster:
         from raregram.engines.spark.counting import write_counts
 
-        count = engines.count_on_spark(sources, what, options, cluster=cluster, memory_limit=memory_limit)
+        count = engines.count_on_spark(sources, plan, options, cluster=cluster, memory_limit=memory_limit)
         told = write_counts(count, out)
     _tell_skipped(told.skipped, told.examples)
     if as_json:
         facts = {"file": out, "kind": "count table", **told.header, "digest": told.digest, "skipped": told.skipped}
         print_facts(facts, as_json)
-    elif not quiet:
-        print(f"{out}: {counts_summary(told.header)}", file=sys.stderr)
+    elif not where[2]:
+        print(f"{out}: {counts_line(told.header)}", file=sys.stderr)
 
 
 def _tell_skipped(skipped: int, examples: list[str]) -> None:

@@ -16,13 +16,6 @@ def report(path: str, as_json: bool, quiet: bool, more: dict[str, Any] | None = 
         print(f"{path}: {summary(path)}", file=sys.stderr)
 
 
-def counts_summary(header: dict[str, Any]) -> str:
-    """Say in a line what a count table holds, from its header."""
-    from raregram.describing import counts_line
-
-    return counts_line(header)
-
-
 def print_facts(facts: dict[str, Any], as_json: bool) -> None:
     """Print facts for people or for programs."""
     from raregram.describing import as_text

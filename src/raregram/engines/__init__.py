@@ -153,11 +153,12 @@ def count_on_spark(
     only: Span | None = None,
 ) -> Count:
     """Plan the count of (source, numerator, denominator) on a Spark cluster; nothing but labels is looked at yet."""
+    from raregram.engines.spark.cluster import errors_explained
     from raregram.engines.spark.counting import MEMORY_LIMIT, Count
     from raregram.engines.spark.sources import open_source
 
     options = _options(options, plan, memory_limit or MEMORY_LIMIT)
-    with cluster.explained():
+    with errors_explained():
         samples = [
             (open_source(cluster, source, options), of_source) for source, of_source in _samples(sources, plan)
         ]

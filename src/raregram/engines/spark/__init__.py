@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from raregram.engines.spark.cluster import Cluster, Frame
+    from raregram.engines.spark.scoring import Contexts
     from raregram.evaluation import Evaluation
     from raregram.model import Model
     from raregram.ranking import Ranking
@@ -61,9 +62,7 @@ def score(frame: Frame, model: Model, *, column: str | None = None, level: float
     """
     from raregram.engines.spark import scoring
 
-    cluster = _cluster(frame)
-    contexts = scoring.open_contexts(cluster, frame, model, {} if column is None else {"ngram": column})
-    return scoring.score(cluster, model, contexts, level)
+    return scoring.score(_cluster(frame), model, _contexts(frame, model, column), level)
 
 
 def rank(
@@ -72,9 +71,7 @@ def rank(
     """Return the best distinct contexts of a DataFrame; with a level by the lower end of their interval."""
     from raregram.engines.spark import scoring
 
-    cluster = _cluster(frame)
-    contexts = scoring.open_contexts(cluster, frame, model, {} if column is None else {"ngram": column})
-    return scoring.rank(cluster, model, contexts, top, level)
+    return scoring.rank(_cluster(frame), model, _contexts(frame, model, column), top, level)
 
 
 def evaluate(source: Any, model: Model, *, k: int = 8000, training: str | None = None) -> Evaluation:
@@ -83,6 +80,12 @@ def evaluate(source: Any, model: Model, *, k: int = 8000, training: str | None =
     from raregram.engines.spark import evaluating
 
     return evaluating.evaluate(_cluster(source), model, source, Options(), k=k, training=training)
+
+
+def _contexts(frame: Frame, model: Model, column: str | None) -> Contexts:
+    from raregram.engines.spark.scoring import open_contexts
+
+    return open_contexts(_cluster(frame), frame, model, {} if column is None else {"ngram": column})
 
 
 def _cluster(source: Any) -> Cluster:

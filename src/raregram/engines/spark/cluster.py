@@ -14,7 +14,7 @@ import threading
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -103,10 +103,6 @@ class Cluster:
                 "a session of Spark Connect cannot do this: use a session of its own, not a remote one"
             )
         self.context = session.sparkContext
-
-    def explained(self) -> AbstractContextManager[None]:
-        """Turn what Spark raises while work is planned into errors of ours."""
-        return errors_explained()
 
     def notes(self) -> Notes:
         """Return a new place for what tasks tell."""

@@ -13,7 +13,7 @@ from raregram.corpus import Options
 from raregram.counting import Plan
 from raregram.counts import Ints, counts_columns
 from raregram.engines import count_on_spark, is_frame
-from raregram.engines.spark.cluster import Cluster, Frame, partition_number, quote
+from raregram.engines.spark.cluster import Cluster, Frame, errors_explained, partition_number, quote
 from raregram.engines.spark.counting import Count
 from raregram.engines.spark.sources import first_file, path_names, reader
 from raregram.errors import InputError, check_count
@@ -53,7 +53,7 @@ def evaluate(
     """
     check_count("k", "evaluate", k)
     s = model.settings
-    with cluster.explained():
+    with errors_explained():
         table = _count_table(cluster, sources, s)
         counted = None if table is not None else _count(cluster, sources, options, s, memory_limit)
         types = _with_training(cluster, table if counted is None else counted.rows, training, s.n)
