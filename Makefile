@@ -2,19 +2,27 @@
 PYTHON ?= python3
 BIN := .venv/bin
 BENCH := .venv-bench/bin
+OLDEST := .venv-oldest/bin
+LOCKING := .venv-lock/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help test check unit demo tour bench clean
+.PHONY: help test check unit oldest demo tour bench trust lock audit clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-.venv/installed: pyproject.toml
+# Packages come by version and hash from requirements/, and so does what builds those that come as source.
+PIP := -m pip --disable-pip-version-check install --quiet --no-build-isolation
+LOCKED := $(PIP) --require-hashes --requirement
+
+.venv/installed: pyproject.toml requirements/build.txt requirements/dev.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	$(BIN)/python $(LOCKED) requirements/build.txt
+	$(BIN)/python $(LOCKED) requirements/dev.txt
+	$(BIN)/python $(PIP) --no-deps --editable .
 	@touch $@
 
-test: check unit  ## all checks and all tests
+test: check unit oldest  ## all checks and all tests
 
 check: .venv/installed  ## formatting, lint, types and import directions
 	$(BIN)/ruff format --check --quiet .
@@ -27,6 +35,16 @@ unit: .venv/installed .venv-bench/rivals.json  ## the tests alone
 		echo 'There is no Java 17, so the Spark tests are skipped. Install it, e.g.: apt-get install openjdk-17-jre-headless'
 	$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadfile
 
+.venv-oldest/installed: pyproject.toml requirements/oldest.txt
+	$(PYTHON) -m venv .venv-oldest
+	$(OLDEST)/python $(LOCKED) requirements/oldest.txt
+	$(OLDEST)/python $(PIP) --no-deps --editable .
+	@touch $@
+
+CORE := ratios selection contexts kernels shapes counting counts files numbers model backoff intervals
+oldest: .venv-oldest/installed  ## the tests of the core with the oldest versions that it works with
+	$(OLDEST)/python -m pytest --quiet --numprocesses 2 --dist loadfile $(CORE:%=tests/test_%.py)
+
 demo: .venv/installed  ## the paper's experiment, with a report
 	$(BIN)/raregram reproduce --force --out build/reproduce
 
@@ -34,7 +52,7 @@ tour: .venv/installed  ## fit, rank and explain on a corpus whose true ratios ar
 	$(BIN)/python demo/run.py build/demo
 
 # The environment with the rivals; those that cannot be installed are listed with the reason.
-.venv-bench/rivals.json: pyproject.toml benchmarks/install.py
+.venv-bench/rivals.json: pyproject.toml requirements/build.txt requirements/rivals.txt benchmarks/install.py
 	$(PYTHON) benchmarks/install.py .venv-bench
 
 bench: .venv-bench/rivals.json .venv/installed  ## everything measured side by side: rivals, the machine's limit, growth (two hours)
@@ -47,5 +65,22 @@ bench: .venv-bench/rivals.json .venv/installed  ## everything measured side by s
 	$(BIN)/python benchmarks/serving.py
 	$(BENCH)/python benchmarks/contest.py --synthetic
 
-clean:  ## remove the environment and everything that was built
-	rm -rf .venv .venv-bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+.venv-lock/installed: requirements/lock.txt
+	$(PYTHON) -m venv .venv-lock
+	$(LOCKING)/python $(LOCKED) requirements/lock.txt
+	@touch $@
+
+PIN = $(LOCKING)/uv pip compile --universal --python-version 3.10 --generate-hashes --no-header --no-annotate --quiet
+lock: .venv-lock/installed  ## pin what pyproject.toml asks for; NEWEST=--upgrade takes the newest of everything
+	$(PIN) $(NEWEST) --group lock --output-file requirements/lock.txt
+	$(PIN) $(NEWEST) --group build --output-file requirements/build.txt
+	$(PIN) $(NEWEST) pyproject.toml --group build --extra fast --output-file requirements/core.txt
+	$(PIN) $(NEWEST) pyproject.toml --group build --extra test --output-file requirements/dev.txt
+	$(PIN) $(NEWEST) pyproject.toml --group build --extra fast --extra paper --group rivals --output-file requirements/rivals.txt
+	$(PIN) pyproject.toml --group build --extra fast --group oldest --resolution lowest-direct --output-file requirements/oldest.txt
+
+audit: .venv-lock/installed  ## ask for known vulnerabilities of everything that is pinned for development
+	$(LOCKING)/pip-audit --require-hashes --disable-pip --requirement requirements/dev.txt
+
+clean:  ## remove the environments and everything that was built
+	rm -rf .venv .venv-* build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,13 +1,15 @@
 """Make the environment in which raregram is measured beside its rivals: `python benchmarks/install.py [FOLDER]`.
 
-Each rival is installed on its own, so that one that cannot be had does not stop the others. `FOLDER/rivals.json`
-says for each of them "ok", or in one line why not. Nothing is installed outside the folder.
+Everything comes by version and hash from requirements/rivals.txt, but each rival on its own, so that one that cannot
+be had does not stop the others. `FOLDER/rivals.json` says for each of them "ok", or in one line why not. Nothing is
+installed outside the folder.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -17,16 +19,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
-LIMIT = 300  # seconds for one step
-PACKAGES = {
-    "fasttext": ["fasttext-wheel==0.9.2"],
-    "vowpalwabbit": ["vowpalwabbit==9.11.9"],
-    "densratio": ["densratio==0.4.0"],
-    "data-selection": ["data-selection==1.0.3"],
+LIMIT = 600  # seconds for one step
+REQUIREMENTS = PROJECT / "requirements"
+PACKAGES = {  # the rival, and the package that brings it
+    "fasttext": "fasttext-wheel",
+    "vowpalwabbit": "vowpalwabbit",
+    "densratio": "densratio",
+    "data-selection": "data-selection",
 }
 MODULES = {"data-selection": "data_selection"}  # where the name to import is another one
-SCIKIT_LEARN = "scikit-learn>=1.6"
-KENLM = "kenlm==0.3.0"
+KENLM = "kenlm"
 BOOST = (
     "libboost-program-options-dev libboost-system-dev libboost-thread-dev libboost-test-dev "
     "zlib1g-dev libbz2-dev liblzma-dev"
@@ -43,9 +45,12 @@ def main() -> None:
     folder = parser.parse_args().folder.absolute()
     if not (folder / "bin/python").exists():
         run(sys.executable, "-m", "venv", folder)
-    pip(folder, "--editable", f"{PROJECT}[fast,paper]", SCIKIT_LEARN)
+    pip(folder, "--require-hashes", "--requirement", REQUIREMENTS / "build.txt")
+    rivals = {*PACKAGES.values(), KENLM}
+    install_pinned(folder, *(name for name in pins() if name not in rivals))
+    pip(folder, "--no-deps", "--editable", PROJECT)
     steps: dict[str, Callable[[], None]] = {
-        name: lambda name=name: packages(folder, name)  # type: ignore[misc]
+        name: lambda name=name: package(folder, name)  # type: ignore[misc]
         for name in PACKAGES
     }
     steps |= {"kenlm": lambda: kenlm_module(folder), "lmplz": lambda: lmplz(folder)}
@@ -64,16 +69,32 @@ def outcome(step: Callable[[], None]) -> str:
     return "ok"
 
 
-def packages(folder: Path, name: str) -> None:
-    pip(folder, *PACKAGES[name])
+def pins() -> dict[str, str]:
+    """Return the pins of the lock file by the name of their package: versions for various Pythons, with hashes."""
+    found: dict[str, str] = {}
+    for pin in re.findall(r"^\w.*(?:\n .*)*\n", (REQUIREMENTS / "rivals.txt").read_text(), re.MULTILINE):
+        name = pin.partition("==")[0]
+        found[name] = found.get(name, "") + pin
+    return found
+
+
+def install_pinned(folder: Path, *names: str) -> None:
+    """Install just these packages by their pins; what they need is pinned too and was installed before."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as wanted:
+        wanted.write("".join(pins()[name] for name in names))
+        wanted.flush()
+        pip(folder, "--no-deps", "--require-hashes", "--requirement", wanted.name)
+
+
+def package(folder: Path, name: str) -> None:
+    install_pinned(folder, PACKAGES[name])
     run(folder / "bin/python", "-c", f"import {MODULES.get(name, name)}")
 
 
 def kenlm_module(folder: Path) -> None:
     """Build KenLM's Python module with the machine's own cmake; pip alone would compile cmake first."""
     need_cmake()
-    pip(folder, "setuptools", "wheel")
-    pip(folder, "--no-build-isolation", KENLM)
+    install_pinned(folder, KENLM)
     run(folder / "bin/python", "-c", "import kenlm")
 
 
@@ -83,10 +104,10 @@ def lmplz(folder: Path) -> None:
     if program.exists():
         return
     need_cmake()
-    pip(folder, "setuptools", "wheel")
     with tempfile.TemporaryDirectory() as work:
-        flags = ("--no-deps", "--no-build-isolation", "--no-binary", "kenlm")
-        run(folder / "bin/python", "-m", "pip", "download", "--quiet", *flags, "--dest", work, KENLM)
+        (Path(work) / "pin.txt").write_text(pins()[KENLM])
+        flags = ("--no-deps", "--no-build-isolation", "--no-binary", KENLM, "--require-hashes", "--requirement")
+        run(folder / "bin/python", "-m", "pip", "download", "--quiet", "--dest", work, *flags, Path(work) / "pin.txt")
         with tarfile.open(next(Path(work).glob("*.tar.gz"))) as archive:
             archive.extractall(work, filter="data")
         source, build = next(Path(work).glob("kenlm-*/")), Path(work) / "build"
@@ -104,8 +125,9 @@ def need_cmake() -> None:
         raise StepError("KenLM needs cmake on the PATH (Debian's cmake and g++)")
 
 
-def pip(folder: Path, *arguments: str) -> None:
-    run(folder / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments)
+def pip(folder: Path, *arguments: str | Path) -> None:
+    flags = ("--quiet", "--disable-pip-version-check", "--no-build-isolation")
+    run(folder / "bin/python", "-m", "pip", "install", *flags, *arguments)
 
 
 def run(*command: str | Path) -> None:
