@@ -141,6 +141,8 @@ class Counts:
         if denominator == "all":
             _check_contained(nu, de, where)
         totals = [_total(given, column, name) for given, column, name in ((n_nu, nu, "n_nu"), (n_de, de, "n_de"))]
+        if denominator == "all" and totals[0] > totals[1]:
+            raise InputError(f"n_nu is {totals[0]} but n_de, which counts all contexts, is only {totals[1]}")
         frequency = np.column_stack([nu + de if denominator == "complement" else de, nu])
         counts = cls._count(parsed, frequency, (target,), spans, side, kind, shape)
         everything = sum(totals) if denominator == "complement" else totals[1]
@@ -152,6 +154,7 @@ class Counts:
         table = storage.read(path, "counts")
         with storage.damage_named(path):
             counts = cls.from_table(table)
+            _check_sound(counts)
             vars(counts)["known_digest"] = storage.read_header(path)["digest"]  # it was checked
             return counts
 
@@ -516,6 +519,20 @@ def _pick(values: Ints, columns: list[int]) -> Ints:
 def _check_layout(side: str, kind: str) -> None:
     check_choice("side", "a count", side, SIDES)
     check_choice("kind", "a count", kind, KINDS)
+
+
+def _check_sound(counts: Counts) -> None:
+    """Raise `ValueError` for what no counting gives, in a file that someone made by hand."""
+    _check_layout(counts.side, counts.kind)
+    check_count("n", "a count", counts.n, at_most=LONGEST_NGRAM)
+    check_total(int(counts.totals.max()))
+    shapes = counts.n if counts.shape else 0
+    inside = all(0 <= start < end <= counts.n + shapes for start, end in counts.spans)
+    if not inside or not set(counts.units) <= set(counts.spans) or len(counts.totals) != 1 + len(counts.targets):
+        raise ValueError("the header does not fit the rows")
+    for values in (counts.totals[None, :], *(part.values for part in counts.rows.values())):
+        if (values < 0).any() or (values > values[:, :1]).any() or (values > counts.totals).any():
+            raise ValueError("a frequency is above its total")
 
 
 def check_total(total: int) -> None:

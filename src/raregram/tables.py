@@ -53,8 +53,8 @@ def make_cells(values: npt.NDArray[np.int64]) -> tuple[Cells, CellNumbers]:
     """
     f_nu, f_de, selected = values.T
     largest = int(f_de.max(initial=0))
-    if (int(f_nu.max(initial=0)) + 1) * (largest + 1) >= 2**62:  # too large for one whole number
-        f_de = np.unique(f_de, return_inverse=True)[1]
+    if (int(f_nu.max(initial=0)) + 1) * (largest + 1) >= 2**62:  # too large for one whole number: take their ranks
+        f_nu, f_de = (np.unique(f, return_inverse=True)[1] for f in (f_nu, f_de))
         largest = int(f_de.max(initial=0))
     distinct, key = _rank((f_nu * (largest + 1) + f_de) * 2 + (selected != 0))
     first = np.empty(len(distinct), dtype=np.int64)
