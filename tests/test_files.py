@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -148,3 +150,39 @@ def test_links_are_followed_and_devices_are_left_alone(model, tmp_path):
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(FileError, match="fifo: it is not a regular file"):
         model.save(tmp_path / "fifo")
+
+
+def test_a_file_that_claims_more_rows_than_it_can_hold_is_refused_unread(files, tmp_path):
+    """Ten million equal rows take some kilobytes on disk, and a gigabyte in memory."""
+    table = pq.read_table(files / "good.counts")
+    head = header_of(files / "good.counts")
+    schema = table.schema.with_metadata({storage.METADATA_KEY: json.dumps(head)})
+    many = table.take(pa.array(np.zeros(1_000_000, np.int64)))
+    with pq.ParquetWriter(tmp_path / "bomb.counts", schema, compression="zstd") as writer:
+        for _ in range(10):
+            writer.write_table(many)
+    assert (tmp_path / "bomb.counts").stat().st_size < 1 << 18
+    with pytest.raises(FileError, match=r"bomb\.counts claims 10,000,000 rows in .* bytes: it is damaged, or made to"):
+        rg.Counts.load(tmp_path / "bomb.counts")
+
+
+@pytest.mark.parametrize("part", ["totals", "rows", "double", "negative", "spans"])
+def test_what_no_counting_gives_is_refused_even_with_the_right_digest(counts, tmp_path, part):
+    """A table that someone made by hand, with a digest that fits."""
+    rows = dict(counts.rows)
+    unit = rows[0, 1]
+    forged = {
+        "totals": counts._replace(totals=counts.totals // 100),
+        "rows": counts._replace(rows={**rows, (0, 1): replace(unit, values=unit.values[:, ::-1])}),
+        "double": counts._replace(
+            rows={
+                **rows,
+                (0, 1): replace(unit, keys=np.repeat(unit.keys, 2, 0), values=np.repeat(unit.values, 2, 0)),
+            }
+        ),
+        "negative": counts._replace(rows={**rows, (0, 1): replace(unit, values=-unit.values)}),
+        "spans": counts._replace(n=3),
+    }[part]
+    forged.save(tmp_path / "forged.counts")
+    with pytest.raises(FileError, match=r"forged\.counts .*truncated or damaged"):
+        rg.Counts.load(tmp_path / "forged.counts")

@@ -524,12 +524,13 @@ def _check_layout(side: str, kind: str) -> None:
 def _check_sound(counts: Counts) -> None:
     """Raise `ValueError` for what no counting gives, in a file that someone made by hand."""
     _check_layout(counts.side, counts.kind)
-    check_count("n", "a count", counts.n, at_most=LONGEST_NGRAM)
-    check_total(int(counts.totals.max()))
-    shapes = counts.n if counts.shape else 0
-    inside = all(0 <= start < end <= counts.n + shapes for start, end in counts.spans)
-    if not inside or not set(counts.units) <= set(counts.spans) or len(counts.totals) != 1 + len(counts.targets):
+    if not all(isinstance(name, str) for name in (*counts.targets, counts.shape or "")):
+        raise ValueError("a name is no string")
+    units = parse_spans(["shapes:1"] if counts.shape else ["units"], counts.n, counts.side)
+    outside = [end for _, end in counts.spans if end > len(units)]
+    if outside or not set(units) <= set(counts.spans) or len(counts.totals) != 1 + len(counts.targets):
         raise ValueError("the header does not fit the rows")
+    check_total(int(counts.totals[0]))
     for values in (counts.totals[None, :], *(part.values for part in counts.rows.values())):
         if (values < 0).any() or (values > values[:, :1]).any() or (values > counts.totals).any():
             raise ValueError("a frequency is above its total")

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
@@ -47,6 +48,36 @@ class ClusterError(RaregramError, RuntimeError):
 
 class MissingExtraError(RaregramError, ImportError):
     """An optional library is not installed; the message names the command that installs it."""
+
+
+def system_reason(error: OSError) -> str:
+    """Return what the system says, without what a library puts around it.
+
+    >>> system_reason(OSError(28, "Error writing bytes to file. Detail: [errno 28] No space left on device"))
+    'No space left on device'
+    """
+    return os.strerror(error.errno) if error.errno else str(error)
+
+
+def shorten(value: object, limit: int = 60) -> str:
+    """Show a value in a message without flooding the terminal.
+
+    >>> shorten("word " * 20, limit=20)
+    "'word word word w..."
+    """
+    text = repr(value[: limit + 1] if isinstance(value, str | bytes) else value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def name_some(names: Iterable[str], most: int = 20) -> str:
+    """List names in a message; of many, only the first.
+
+    >>> name_some(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    shown = [name if len(name) <= 60 else name[:57] + "..." for name in names]
+    more = f" and {len(shown) - most:,} more" if len(shown) > most else ""
+    return ", ".join(shown[:most]) + more
 
 
 def must_be(name: str, owner: str, requirement: str, value: object) -> ParameterError:

@@ -24,7 +24,7 @@ from raregram import ratios
 from raregram.corpus import Options
 from raregram.counts import Counts
 from raregram.engines import count
-from raregram.errors import InputError, ParameterError, check_count, must_be
+from raregram.errors import InputError, ParameterError, check_count, check_lam, must_be
 from raregram.evaluation import Evaluation, evaluate, training_frequency, types_for
 from raregram.formats import read_documents
 from raregram.formats.tables import documents_table
@@ -41,6 +41,9 @@ ROOM = (125_000, 250_000, 500_000, 1_000_000, 2_000_000)  # bytes that a back-of
 ONE_MB = 1_000_000
 ARTICLES = 3  # test documents that the report shows in colours,
 ARTICLE_ITEMS = (40, 160)  # neither short nor long
+
+LISTS = ("targets", "criteria", "sizes", "lams", "worths", "taus")  # settings that are lists,
+TEXTS = ("corpus", "format", "split", "side", "kind", "targets", "denominator", "unseen", "criteria")  # or text
 
 Say = Callable[[str], None]
 
@@ -76,9 +79,18 @@ class Config:
         for name in ("train", "valid", "test", "n", "k", "suffixes", "shapes"):
             check_count(name, "an experiment", getattr(self, name))
         check_count("seed", "an experiment", self.seed, at_least=0)
-        for name in ("targets", "criteria", "sizes", "lams", "worths", "taus"):
-            if not getattr(self, name):
+        for name in LISTS:
+            if not isinstance(getattr(self, name), tuple) or not getattr(self, name):
                 raise must_be(name, "an experiment", "a list with something in it", getattr(self, name))
+        for name in TEXTS:
+            given = getattr(self, name)
+            if not all(isinstance(text, str | None) for text in (given if isinstance(given, tuple) else [given])):
+                raise must_be(name, "an experiment", "text", given)
+        for size in self.sizes:
+            check_count("sizes", "an experiment", size)
+        for name in ("lams", "worths", "taus"):
+            for number in getattr(self, name):
+                check_lam(number, "an experiment", name)
 
     @classmethod
     def from_mapping(cls, settings: dict[str, Any]) -> Config:
@@ -90,9 +102,12 @@ class Config:
         values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()}
         return cls(**values)
 
-    def digest(self) -> str:
-        """Return a digest of all settings."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+    def digest(self, corpus: pa.Table) -> str:
+        """Return a digest of all that decides about the results: the settings, the documents and the version."""
+        total = hashlib.sha256(json.dumps([version("raregram"), asdict(self)], sort_keys=True).encode())
+        for batch in corpus.to_batches():
+            total.update(batch.serialize())
+        return total.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -145,6 +160,8 @@ def load_corpus(config: Config) -> pa.Table:
     parts = [documents_table(batch) for batch in read_documents(sources, options)]
     if not parts:
         raise InputError(f"there is no document in {', '.join(sources)}")
+    if len({part.schema for part in parts}) > 1:
+        raise InputError(f"some documents in {', '.join(sources)} are texts and some lists of items: make them one")
     return pa.concat_tables(parts)
 
 

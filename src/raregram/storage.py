@@ -7,13 +7,17 @@ the kind of file, the format version and a digest of everything else. Files are 
 
 from __future__ import annotations
 
+import errno
 import glob
 import hashlib
 import json
 import os
+import re
+import secrets
 import shutil
+import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,14 +28,27 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from raregram.contexts import Numbers, build_vocabulary
-from raregram.errors import FileError
+from raregram.errors import FileError, system_reason
 
 Span: TypeAlias = tuple[int, int]  # items a..b-1 of an N-gram
 PathLike: TypeAlias = str | os.PathLike[str]
 
 FORMAT_VERSION = 1
 ROW_GROUP = 1 << 22  # values written at a time
+ROW_BYTES = 32  # that a row takes in memory, at least
+MOST_PACKED = 1000  # bytes in memory for one on disk: rows differ from each other, so they cannot be packed so well
+SMALL_FILE = 1 << 26  # bytes in memory that are not worth a thought
 METADATA_KEY = b"raregram"
+DAMAGE = (
+    pa.ArrowException,
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)  # what a file that is not what it says can make the readers raise
 COMMON = "_common_metadata"  # where a folder of Parquet files has its header
 
 
@@ -149,11 +166,22 @@ def read(path: PathLike, kind: str) -> SpanTable:
 
 def _read_rows(path: Path, columns: Sequence[str]) -> pa.Table:
     """Read the rows of a file, or of all files of a folder."""
-    if not path.is_dir():
-        with pq.ParquetFile(path, memory_map=True) as file:
-            return file.read()
-    files = [pq.read_table(file, schema=row_schema(columns), memory_map=True) for file in part_files(path)]
-    return pa.concat_tables(files) if files else row_schema(columns).empty_table()
+    schema, tables = row_schema(columns), []
+    for part in part_files(path) if path.is_dir() else [path]:
+        with _open(part) as file:
+            tables.append(file.read().select(schema.names).cast(schema))
+    return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+@contextmanager
+def _open(path: PathLike) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file whose rows can be believed to be in it."""
+    # A whole path, since Arrow takes "~name" for somebody's folder and "http:" for an address.
+    with pq.ParquetFile(str(Path(path).absolute()), memory_map=True) as file:
+        rows, size = file.metadata.num_rows, Path(path).stat().st_size
+        if rows * ROW_BYTES > max(SMALL_FILE, MOST_PACKED * size):
+            raise FileError(f"{path} claims {rows:,} rows in {size:,} bytes: it is damaged, or made to fill memory")
+        yield file
 
 
 def part_files(folder: Path) -> list[Path]:
@@ -188,55 +216,196 @@ def is_raregram_file(path: PathLike) -> bool:
     """Whether a file is Parquet with raregram's header."""
     try:
         return METADATA_KEY in _file_metadata(path)
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, ValueError):  # ValueError: of a name that is not UTF-8
         return False
 
 
 def _file_metadata(path: PathLike) -> dict[bytes, bytes]:
     path = Path(path) / COMMON if Path(path).is_dir() else path
-    with pq.ParquetFile(path, memory_map=True) as file:
+    with _open(path) as file:
         return dict(file.metadata.metadata or {})
+
+
+# Writing: under a hidden name first, which has a random part, so that no two runs meet, on whatever machine or in
+# whatever container. A file beside it is locked meanwhile, and the lock ends with its process, however that ends, so
+# what nobody has locked was left by a killed run. Process numbers would not tell, since they are used again, and by
+# other machines; and the draft itself is not locked, since some network disks let nobody write to a locked file.
 
 
 @contextmanager
 def atomic_path(path: PathLike) -> Iterator[Path]:
     """Give a draft's name to write to; move it to `path` at the end, or remove it if writing failed."""
+    final = _final(path)
+    with write_errors_named(final), _hidden(final, "draft") as draft:
+        yield draft
+        _sync(draft, os.O_RDWR)
+        draft.replace(final)
+        if sys.platform != "win32":
+            with suppress(PermissionError):  # one may write in it, but not read it
+                _sync(final.parent, os.O_RDONLY)  # or else the new name may be lost with the power
+
+
+def check_target(path: PathLike) -> None:
+    """Raise if a file cannot be written, for work that takes long to find out before it begins."""
+    final = _final(path)
+    with write_errors_named(final), _hidden(final, "draft"):
+        pass
+
+
+def _final(path: PathLike) -> Path:
+    """Return where a file is to be written, behind links."""
     final = Path(path).resolve() if Path(path).is_symlink() else Path(path)
     if final.exists() and not final.is_file():
         raise FileError(f"cannot write {final}: it is not a regular file")
-    draft = sibling(final, "draft")
     try:
-        yield draft
-        with draft.open("rb") as written:
-            os.fsync(written.fileno())
-        draft.replace(final)
+        os.fspath(final).encode()
+    except UnicodeEncodeError:
+        raise FileError(f"cannot write {final}: its name is not valid UTF-8, as Arrow wants it") from None
+    return final
+
+
+@contextmanager
+def spill_folder(final: Path) -> Iterator[Path]:
+    """Give an empty folder beside a file for what memory has no room for, and remove it in the end."""
+    with ExitStack() as stack:
+        with write_errors_named(final):
+            folder = stack.enter_context(_hidden(final, "spill"))
+            folder.mkdir(mode=0o700)
+        yield folder
+
+
+@contextmanager
+def sole_use(folder: Path) -> Iterator[None]:
+    """Keep other runs away from a folder in which a run that is broken off leaves what it has finished."""
+    with write_errors_named(folder):
+        try:
+            lock = _lock(folder / ".lock", os.O_CREAT)
+        except BlockingIOError:
+            raise FileError(f"another run is at work in {folder}: wait for it, or write somewhere else") from None
+    try:
+        yield
+    finally:
+        _unlock(lock)
+
+
+@contextmanager
+def write_errors_named(path: PathLike) -> Iterator[None]:
+    """Turn what the system says of a write into an error that names the file."""
+    try:
+        yield
     except FileError:
         raise
     except OSError as error:
-        raise FileError(f"cannot write {final}: {error.strerror or error}") from error
-    finally:
-        draft.unlink(missing_ok=True)
+        raise FileError(f"cannot write {path}: {system_reason(error)}") from error
 
 
-def sibling(final: Path, purpose: str) -> Path:
-    """Return a hidden name beside a file for work on it, and remove what killed runs have left there."""
+@contextmanager
+def _hidden(final: Path, purpose: str) -> Iterator[Path]:
+    """Give a hidden name beside a file for work on it; remove what has it in the end, and what killed runs left."""
     if not final.parent.is_dir():
         raise FileError(f"cannot write {final}: the folder {final.parent} does not exist")
-    for path in final.parent.glob(f".{glob.escape(final.name)}.*.{purpose}"):
-        process = path.name.split(".")[-2]
-        if process.isdecimal() and not _is_running(int(process)):
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-    return final.with_name(f".{final.name}.{os.getpid()}.{purpose}")
-
-
-def _is_running(process: int) -> bool:
+    _remove_abandoned(final)
+    stem, lock = _locked_stem(final)
+    path = _with_suffix(stem, purpose)
     try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
+        yield path
+    finally:
+        _remove(path)
+        _unlock(lock)
+        _remove(_with_suffix(stem, "lock"))
+
+
+def _locked_stem(final: Path) -> tuple[Path, int | None]:
+    """Return the beginning of a new hidden name, and its lock."""
+    while True:
+        stem = final.with_name(f".{final.name}.{secrets.token_hex(8)}")
+        try:
+            return stem, _lock(_with_suffix(stem, "lock"), os.O_CREAT | os.O_EXCL)
+        except BlockingIOError:  # another run took it for abandoned before it was locked
+            continue
+
+
+def _with_suffix(stem: Path, suffix: str) -> Path:
+    return stem.with_name(f"{stem.name}.{suffix}")
+
+
+def _remove_abandoned(final: Path) -> None:
+    """Remove what is beside a file for work on it, and nobody works on any more."""
+    ours = re.compile(rf"(\.{re.escape(final.name)}\.[0-9a-f]{{16}})\.(?:draft|spill|lock)")
+    names = (ours.fullmatch(path.name) for path in final.parent.glob(f".{glob.escape(final.name)}.*"))
+    for stem in {name[1] for name in names if name}:
+        with suppress(OSError):  # it is being worked on, or another user's
+            _remove_unlocked(final.with_name(stem))
+
+
+def _remove_unlocked(stem: Path) -> None:
+    """Remove what begins with a name, unless it is locked, or nobody can tell."""
+    try:
+        if (lock := _lock(_with_suffix(stem, "lock"))) is None:
+            return
+    except FileNotFoundError:  # it is there before all else and until after all else, so a removal was broken off
+        lock = None
+    for suffix in ("draft", "spill", "lock"):
+        _remove(_with_suffix(stem, suffix))
+    _unlock(lock)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _lock(path: Path, flags: int = 0) -> int | None:
+    """Open and lock a file; None where files cannot be locked. Raise `BlockingIOError` if another run has it."""
+    handle = os.open(path, os.O_RDWR | flags, 0o666)
+    try:
+        _lock_open(handle)
+    except BlockingIOError:
+        os.close(handle)
+        raise
     except OSError:
-        return True
-    return True
+        os.close(handle)
+        return None
+    if not _is_at(path, handle):
+        os.close(handle)
+        raise BlockingIOError(errno.EAGAIN, "another run has just removed it", str(path))
+    return handle
+
+
+def _lock_open(handle: int) -> None:
+    """Lock an open file, or raise."""
+    if sys.platform == "win32":
+        raise OSError(errno.ENOTSUP, "what is open cannot be removed on Windows")
+    import fcntl
+
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    """Whether an open file still has its name."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _unlock(handle: int | None) -> None:
+    if handle is not None:
+        os.close(handle)
+
+
+def _sync(path: Path, flags: int) -> None:
+    """Have the disk keep what was written to a file, or the names in a folder."""
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # there is nothing that could be lost
+            raise
+    finally:
+        os.close(handle)
 
 
 @contextmanager
@@ -248,7 +417,7 @@ def damage_named(path: PathLike) -> Iterator[None]:
         raise
     except PermissionError as error:
         raise FileError(f"cannot read {path}: {error.strerror}") from error
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+    except DAMAGE as error:
         raise FileError(f"{path} is not a raregram file, or it is truncated or damaged") from error
 
 
@@ -286,8 +455,10 @@ def from_arrow(arrow: pa.Table, columns: Sequence[str]) -> tuple[pa.Array, tuple
     firsts = np.asarray(lists.offsets)[:-1]
     start, end = (np.asarray(arrow[name], dtype=np.int64) for name in ("start", "end"))
     values = np.column_stack([np.asarray(arrow[name], dtype=np.int64) for name in columns])
-    if (np.asarray(lists.value_lengths()) != end - start).any():
+    if (np.asarray(lists.value_lengths()) != end - start).any() or (start < 0).any() or (end <= start).any():
         raise ValueError("a span has another number of items than its positions say")
+    if (values < 0).any():
+        raise ValueError("a frequency is negative")
     span_code = start << 32 | end
     parts = []
     for code in np.unique(span_code).tolist():
@@ -295,6 +466,8 @@ def from_arrow(arrow: pa.Table, columns: Sequence[str]) -> tuple[pa.Array, tuple
         rows = np.flatnonzero(span_code == code)
         span_keys = keys[firsts[rows, None] + np.arange(span[1] - span[0])]
         order = np.argsort(row_bytes(span_keys), kind="stable")
+        if (span_keys[order[1:]] == span_keys[order[:-1]]).all(axis=1).any():
+            raise ValueError("a row stands twice")
         parts.append(SpanRows(span, span_keys[order], values[rows[order]]))
     return items, tuple(sorted(parts, key=lambda part: span_order(part.span)))
 

@@ -35,9 +35,9 @@ from raregram.entities import (
     entity_finder,
     load_pipeline,
 )
-from raregram.errors import FileError, InputError, check_count
+from raregram.errors import InputError, check_count
 from raregram.formats import read_documents
-from raregram.storage import PathLike, atomic_path
+from raregram.storage import PathLike, atomic_path, check_target, sole_use, write_errors_named
 
 DEFAULT_LABELS: Mapping[str, str] = MappingProxyType(
     {"GPE": "LOC", "LOC": "LOC", "PERSON": "PER", "PER": "PER", "ORG": "ORG"}
@@ -117,21 +117,21 @@ def tag(  # noqa: PLR0913 - every option has its name
     check_count("processes", "tag", processes)
     check_count("batch_size", "tag", batch_size)
     out = Path(out)
-    if not out.absolute().parent.is_dir():
-        raise FileError(f"cannot write {out}: the folder {out.parent} does not exist")
+    check_target(out)
     loaded = load_pipeline(pipeline)
     check_labels(labels, loaded)
     facts = loaded.facts()
     about = {**facts, "labels": None if labels is None else dict(sorted(labels.items()))}
     settings = {**about, "batch_size": batch_size, "chunk": [CHUNK_DOCUMENTS, CHUNK_CHARACTERS, PIECE_CHARACTERS]}
-    folder = _parts_folder(out, settings)
-    with _threads(processes) as pool, entity_finder(loaded, processes, batch_size) as find:
-        work = _Work(folder, settings, partial(_tag_chunk, find=find, labels=labels), pool, 2 * processes)
-        work.run(_chunks(read_documents(sources, options)), progress)
-    if not work.parts:
-        raise InputError("there is no document to tag")
-    documents, spans = _join(work.parts, out, about)
-    shutil.rmtree(folder, ignore_errors=True)
+    with _parts_folder(out, settings) as folder:
+        with _threads(processes) as pool, entity_finder(loaded, processes, batch_size) as find:
+            work = _Work(folder, settings, partial(_tag_chunk, find=find, labels=labels), pool, 2 * processes)
+            work.run(_chunks(read_documents(sources, options)), progress)
+        if not work.parts:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise InputError("there is no document to tag")
+        documents, spans = _join(work.parts, out, about)
+        shutil.rmtree(folder, ignore_errors=True)
     return TagResult(out, documents, work.resumed, spans, facts["pipeline"], facts["version"])
 
 
@@ -228,23 +228,28 @@ class _Work:
             progress(self.waiting.popleft().result())
 
 
-def _parts_folder(out: Path, settings: Mapping[str, Any]) -> Path:
-    """Return the folder of finished chunks, without those of other settings."""
+@contextmanager
+def _parts_folder(out: Path, settings: Mapping[str, Any]) -> Iterator[Path]:
+    """Give the folder of finished chunks, without those of other settings."""
     folder = out.with_name(f".{out.name}.parts")
     manifest = folder / "manifest.json"
-    try:
-        if json.loads(manifest.read_text(encoding="utf-8")) == settings:
-            return folder
-    except (OSError, ValueError):
-        pass
-    shutil.rmtree(folder, ignore_errors=True)
-    try:
+    with write_errors_named(folder):
         folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise FileError(f"cannot write {folder}: {error.strerror}") from error
-    with atomic_path(manifest) as draft:
-        draft.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-    return folder
+    with sole_use(folder):
+        if not _has_settings(manifest, settings):
+            for path in folder.glob("[!.]*"):
+                path.unlink()
+            with atomic_path(manifest) as draft:
+                draft.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        yield folder
+
+
+def _has_settings(manifest: Path, settings: Mapping[str, Any]) -> bool:
+    """Whether the finished chunks are of these settings."""
+    try:
+        return bool(json.loads(manifest.read_text(encoding="utf-8")) == settings)
+    except (OSError, ValueError):
+        return False
 
 
 def _join(parts: Iterable[Path], out: Path, about: Mapping[str, Any]) -> tuple[int, dict[str, int]]:

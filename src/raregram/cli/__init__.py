@@ -5,7 +5,10 @@ Exit code 0, 1 (the input or the work failed) or 2 (the call was wrong).
 
 from __future__ import annotations
 
+import os
+import re
 import sys
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -26,6 +29,7 @@ for command in (*corpora.COMMANDS, *models.COMMANDS, *experiments.COMMANDS, *ser
 
 def main() -> NoReturn:
     """Run the command line; a user's mistake gives a sentence on standard error, never a traceback."""
+    _open_closed_streams()
     try:
         app(prog_name="raregram")
     except ParameterError as error:
@@ -34,11 +38,22 @@ def main() -> NoReturn:
         _fail(error, code=1)
     except OSError as error:  # what the system says of standard output, such as a full disk
         _fail(error, code=1)
+    except MemoryError:
+        _fail("there is not enough memory for this", code=1)
     sys.exit(0)
 
 
-def _fail(error: Exception, code: int) -> NoReturn:
-    print(f"raregram: error: {error}", file=sys.stderr)
+def _open_closed_streams() -> None:
+    """Let what goes to a stream that the caller has closed vanish, and no file that is written get its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for as long as the process lives
+
+
+def _fail(error: object, code: int) -> NoReturn:
+    """Say what is wrong; what a file's name or content could tell the terminal to do is shown, not sent."""
+    text = re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda match: f"\\x{ord(match[0]):02x}", str(error))
+    print(f"raregram: error: {text}", file=sys.stderr)
     sys.exit(code)
 
 

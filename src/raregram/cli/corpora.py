@@ -99,13 +99,17 @@ def tag(
     Example: raregram tag articles/ --out tagged.parquet
     """
     from raregram import tagging
-    from raregram.corpus import Options
+    from raregram.corpus import Options, reads_once
     from raregram.formats import read_documents
     from raregram.progress import progress
     from raregram.writing import to_json
 
     options = Options(format=format, split=split)
-    total = None if "-" in sources else sum(len(batch) for batch in read_documents(sources, Options(format, split)))
+    total = (
+        None
+        if any(map(reads_once, sources))
+        else sum(len(batch) for batch in read_documents(sources, Options(format, split)))
+    )
     wanted = None if labels == "all" else parse_pairs(labels) or tagging.DEFAULT_LABELS
     with progress("documents tagged", quiet, total) as tick:
         made = tagging.tag(
@@ -246,7 +250,9 @@ def merge(
     Example: raregram merge 2024.counts 2025.counts --subtract withdrawn.counts --out now.counts
     """
     from raregram.counts import Counts
+    from raregram.storage import check_target
 
+    check_target(out)
     counts = Counts.load(sources[0])
     for source, sign in [*((more, 1) for more in sources[1:]), *((less, -1) for less in subtract or [])]:
         try:
@@ -268,7 +274,9 @@ def _count_contexts(
 ) -> None:
     from raregram.progress import progress
     from raregram.reading import read_counts
+    from raregram.storage import check_target
 
+    check_target(out)
     with progress("contexts counted", quiet) as tick:
         counts = read_counts(sources, parse_columns(columns), progress=tick, **options)
     counts.drop_rare(min_count).save(out)
@@ -281,10 +289,10 @@ def _count_documents(
     from raregram import engines, storage
     from raregram.progress import progress
 
-    folder = storage.sibling(Path(out), "spill")
+    storage.check_target(out)
     with (
         progress("documents counted", quiet) as tick,
-        engines.count_table(sources, plan, options, folder=folder, progress=tick, **resources) as table,
+        engines.count_table(sources, plan, options, beside=Path(out), progress=tick, **resources) as table,
     ):
         storage.write(out, table)
     _tell_skipped(options.policy.skipped, options.policy.examples)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -27,7 +29,7 @@ from raregram.cli.options import (
     UnseenOption,
     parse_names,
 )
-from raregram.errors import FileError, InputError, ParameterError
+from raregram.errors import FileError, InputError, ParameterError, RaregramError, system_reason
 
 if TYPE_CHECKING:
     from raregram.counts import Counts
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 SHADES = " ░▒▓█"
 TunedEstimator = Literal["selective", "backoff"]
+LARGEST_SETTINGS, LARGEST_RESULTS = 1 << 20, 1 << 26  # bytes of a file
 
 Documents = Annotated[
     list[str],
@@ -131,6 +134,7 @@ def tune(
     from raregram.counts import Counts
     from raregram.fitting import only_target
     from raregram.progress import progress
+    from raregram.storage import check_target
     from raregram.tuning import Grid, choose
     from raregram.writing import to_json
 
@@ -138,6 +142,7 @@ def tune(
     priors = (_numbers(worths, float, "worths"), _numbers(taus, float, "taus"))
     counts = Counts.load(counts_file)
     target = only_target(counts) if target is None else target
+    check_target(out)
     contexts = _types_of(documents, counts, [target], format, split)
     grid = Grid(counts, target, contexts, denominator, unseen, seed, k)
     grid.check()
@@ -203,6 +208,8 @@ def reproduce(
     path = folder / "results.json"
     if report_only:
         results = _load_results(path)
+        with _results_named(path):
+            page = write_report(results, folder)
     elif path.exists() and not force:
         raise FileError(f"{path} is there already: --force runs again, --report-only builds the report anew")
     else:
@@ -216,10 +223,9 @@ def reproduce(
             "sizes": None if sizes is None else tuple(_numbers(sizes, int, "sizes")),
             "corpus": tuple(corpus or []) or None,
         }
-        results = _run(_config(config, changes), folder, quiet)
-    page = write_report(results, folder)
-    if not report_only:
-        _save_results(results, path)
+        with _run(_config(config, changes), folder, quiet) as results:
+            page = write_report(results, folder)
+            _save_results(results, path)
     print(to_json({"report": str(page), "chosen": results["chosen"]}) if as_json else _summary(results, page))
 
 
@@ -309,40 +315,58 @@ def _config(path: str | None, changes: dict[str, Any]) -> Config:
         except ImportError:  # Python 3.10
             import tomli as tomllib  # type: ignore[import-not-found,no-redef]
         try:
-            settings = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise FileError(f"cannot read {path}: {error.strerror}") from error
-        except ValueError as error:
+            settings = tomllib.loads(_read(Path(path), LARGEST_SETTINGS).decode())
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{path} is not valid TOML: {error}") from None
     return replace(Config.from_mapping(settings), **{key: v for key, v in changes.items() if v is not None})
 
 
-def _run(config: Config, folder: Path, quiet: bool) -> dict[str, Any]:
-    """Run an experiment; what is finished is kept in a hidden folder until all is."""
+@contextmanager
+def _run(config: Config, folder: Path, quiet: bool) -> Iterator[dict[str, Any]]:
+    """Run an experiment and give its results; what is finished is in a hidden folder until they have been written."""
     from raregram import experiment
+    from raregram.storage import sole_use, write_errors_named
 
     def say(text: str) -> None:
         if not quiet:
             print(f"raregram: {text}", file=sys.stderr, flush=True)
 
-    work = folder / f".work-{config.digest()[:16]}"
-    try:
-        work.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(f"cannot write {work}: {error.strerror}") from error
     say("reading the corpus" + (" (fetched by npm if it is not there)" if config.corpus == "reuters" else ""))
-    results = experiment.run(config, experiment.load_corpus(config), work, say)
-    shutil.rmtree(work, ignore_errors=True)
-    return dict(json.loads(json.dumps(results)))
+    corpus = experiment.load_corpus(config)
+    work = folder / f".work-{config.digest(corpus)[:16]}"
+    with write_errors_named(work):
+        work.mkdir(parents=True, exist_ok=True)
+    with sole_use(work):
+        yield dict(json.loads(json.dumps(experiment.run(config, corpus, work, say))))
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def _load_results(path: Path) -> dict[str, Any]:
+    with _results_named(path):
+        return dict(json.loads(_read(path, LARGEST_RESULTS).decode()))
+
+
+@contextmanager
+def _results_named(path: Path) -> Iterator[None]:
+    """Turn whatever results that lack something make a reader raise into one error that names the file."""
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
+        yield
+    except RaregramError:
+        raise
+    except Exception as error:  # tables, figures and the page each raise something else
+        raise FileError(f"{path} is not a results file, or it is truncated or damaged") from error
+
+
+def _read(path: Path, most: int) -> bytes:
+    """Read a file that should be small."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(most + 1)
     except OSError as error:
-        raise FileError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError:
-        raise FileError(f"{path} is not a results file, or it is truncated or damaged") from None
+        raise FileError(f"cannot read {path}: {system_reason(error)}") from error
+    if len(content) > most:
+        raise FileError(f"cannot read {path}: it is larger than {most >> 20} MiB")
+    return content
 
 
 def _save_results(results: dict[str, Any], path: Path) -> None:

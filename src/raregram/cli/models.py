@@ -135,6 +135,7 @@ def fit(
     from raregram import fitting
     from raregram.progress import progress
     from raregram.reading import read_counts
+    from raregram.storage import check_target
 
     for name, ridge in (("lam", lam), ("unit_lam", unit_lam)):  # before the input is read, which may take long
         if ridge is not None:
@@ -144,6 +145,7 @@ def fit(
     if longest is not None:
         check_count("longest", "fit", longest, at_least=0)
     room = None if max_bytes is None else parse_bytes(max_bytes, "max_bytes", "fit")
+    check_target(out)
     with progress("contexts counted", quiet) as tick:
         counts = read_counts(
             sources,

@@ -92,6 +92,7 @@ def _run(options: ServeOptions, host: str, port: int, browser: bool) -> None:
     with _listen(host, port) as listener:
         port = listener.getsockname()[1]
         if options.workers == 1:
+            listener.listen()  # whoever comes as soon as it is said need not be turned away
             _say(options, host, port, browser)
             uvicorn.Server(uvicorn.Config(app, **QUIET)).run(sockets=[listener])
             return

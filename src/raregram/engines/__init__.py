@@ -128,7 +128,7 @@ def count_table(
     *,
     threads: int | None = None,
     memory_limit: int | None = None,
-    folder: Path | None = None,
+    beside: Path | None = None,
     progress: Callable[[int], None] = lambda documents: None,
 ) -> Iterator[SpanTable]:
     """Count (source, numerator, denominator) into a table whose rows come as a stream while the context is open."""
@@ -138,7 +138,7 @@ def count_table(
         for place, (source, of_source) in enumerate(_samples(sources, plan))
     ]
     with local.count_table(
-        samples, options.policy, threads=threads, memory_limit=memory_limit, folder=folder, progress=progress
+        samples, options.policy, threads=threads, memory_limit=memory_limit, beside=beside, progress=progress
     ) as table:
         yield table
 

@@ -10,13 +10,13 @@ result is the same to the last bit whatever the batches, threads and limit.
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -26,13 +26,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from raregram.contexts import Numbers
+from raregram.contexts import Numbers, check_labels
 from raregram.corpus import Documents, Policy
 from raregram.counting import Level, Partial, Plan, count_batch, lengthen
 from raregram.counts import Ints, counts_columns, suffix
 from raregram.errors import FileError, InputError, check_count
 from raregram.sorting import find_heads, number_groups, sort_further
-from raregram.storage import Span, SpanRows, SpanTable
+from raregram.storage import Span, SpanRows, SpanTable, spill_folder, write_errors_named
 
 MEMORY_LIMIT = 4 << 30  # bytes
 CHUNK = 1 << 18  # rows of a span at a time
@@ -99,7 +99,7 @@ class SparseCounts:
 class Accumulator:
     """Adds up partial tables, and gives the whole in the end."""
 
-    def __init__(self, plan: Plan, memory_limit: int, folder: Path, threads: int) -> None:
+    def __init__(self, plan: Plan, memory_limit: int, folder: Callable[[], Path], threads: int) -> None:
         self.plan, self.memory_limit, self.folder, self.threads = plan, memory_limit, folder, threads
         self.number: dict[str, int] = {}  # of each item, as they come
         self.column: dict[str, int] = {}  # of each target, as they come; column 0 is the total
@@ -115,6 +115,8 @@ class Accumulator:
         """Add the counts of one batch."""
         numbers = self._provisional_numbers(partial.items.to_pylist())
         columns = [0, *(self.column.setdefault(target, len(self.column) + 1) for target in partial.targets)]
+        if self.plan.targets is None:
+            check_labels(set(self.column))
         self._make_room()
         self.totals[columns] += partial.totals
         self.used[numbers[partial.units[0][1]]] = True
@@ -279,9 +281,9 @@ class Accumulator:
     def _spill_rows(self, span: Span, held: list[HeldRows]) -> None:
         """Write rows of a span to one more file."""
         files = self.spilled.setdefault(span, [])
-        path = self.folder / f"{span[0]}-{span[1]}-{len(files)}.parquet"
+        path = self.folder() / f"{span[0]}-{span[1]}-{len(files)}.parquet"
         schema = _schema(span[1] - span[0], len(self.totals))
-        with pq.ParquetWriter(path, schema, compression="lz4") as writer:
+        with write_errors_named(path), pq.ParquetWriter(path, schema, compression="lz4") as writer:
             for rows in held:
                 writer.write_batch(_record_batch(rows.keys, rows.values, rows.columns, schema))
         files.append(path)
@@ -318,7 +320,7 @@ class Accumulator:
     def _duckdb_settings(self) -> dict[str, Any]:
         return {
             "memory_limit": f"{max(self.memory_limit // 2, 64 << 20)}B",
-            "temp_directory": str(self.folder / "duckdb"),
+            "temp_directory": str(self.folder() / "duckdb"),
             "threads": self.threads,
             "preserve_insertion_order": False,
         }
@@ -345,7 +347,7 @@ def count_table(
     *,
     threads: int | None = None,
     memory_limit: int | None = None,
-    folder: Path | None = None,
+    beside: Path | None = None,
     progress: Callable[[int], None] = lambda documents: None,
 ) -> Iterator[SpanTable]:
     """Count samples into one table, whose rows come as a stream while the context is open.
@@ -355,14 +357,19 @@ def count_table(
         policy: what to do with documents that cannot be counted.
         threads: how many batches are counted at a time; None: one for each processor.
         memory_limit: bytes, a guide for the tables; None: `MEMORY_LIMIT`.
-        folder: a new folder for files when memory is short; None: one where the system keeps such.
+        beside: the file beside which a folder is made when memory is short; None: where the system keeps such.
         progress: told how many documents were counted.
     """
     if threads is not None:
         check_count("threads", "a count", threads)
     threads = threads or os.cpu_count() or 1
-    with _temporary_folder(folder) as spill:
-        total = Accumulator(samples[0][1], memory_limit or MEMORY_LIMIT, spill, threads)
+    with ExitStack() as stack:
+
+        @cache
+        def folder() -> Path:  # made when it is first needed, if ever
+            return stack.enter_context(spill_folder(beside or Path(tempfile.gettempdir(), "raregram")))
+
+        total = Accumulator(samples[0][1], memory_limit or MEMORY_LIMIT, folder, threads)
         for partial in _count_in_threads(samples, policy, threads):
             total.add(partial)
             if total.full:
@@ -382,21 +389,6 @@ def _duckdb(settings: dict[str, Any]) -> Iterator[Any]:
             yield connection
     except duckdb.Error as error:
         raise FileError(f"cannot add up the counts: {str(error).splitlines()[0]}") from error
-
-
-@contextmanager
-def _temporary_folder(folder: Path | None) -> Iterator[Path]:
-    """Make a folder that is removed in the end, at a given place or where the system keeps such."""
-    path = Path(tempfile.mkdtemp(prefix="raregram-")) if folder is None else folder
-    try:
-        path.mkdir(exist_ok=True)
-        yield path
-    except OSError as error:
-        if isinstance(error, FileError):
-            raise
-        raise FileError(f"cannot work in {path}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
 
 
 def _count_in_threads(

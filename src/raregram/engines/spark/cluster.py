@@ -196,7 +196,7 @@ class Cluster:
             _, finished = self.path(f"{final.rstrip('/')}/_SUCCESS")
             if files.exists(path) and not files.exists(finished):
                 raise FileError(f"cannot write {final}: it exists and is not a folder that Spark has finished")
-            name = f".{path.getName()}.{os.getpid()}.draft"
+            name = f".{path.getName()}.{uuid.uuid4().hex[:16]}.draft"  # other machines have the same process numbers
             parent = path.getParent()
             _, draft = self.path(f"{parent.toString()}/{name}" if parent is not None else name)
             try:

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from raregram.contexts import check_labels
 from raregram.corpus import Documents, Options, Policy
 from raregram.counting import Plan, count_batch, labels_of
 from raregram.counts import Counts, Ints, check_total, counts_columns
@@ -215,7 +216,7 @@ def _all_targets(cluster: Cluster, samples: Sequence[tuple[Source, Plan]], optio
     for source, plan in samples:
         found |= {plan.everything} if plan.everything else set(plan.targets or ())
         if plan.targets is None and source.has_spans:
-            found |= _labels(cluster, source, plan, options)
+            found |= check_labels(_labels(cluster, source, plan, options))
     return tuple(sorted(found))
 
 
@@ -273,12 +274,12 @@ class Counter:
         """Yield what was counted whenever memory is full, and in the end."""
         plan = replace(self.plan, min_count=1)  # what is rare here may be frequent elsewhere
         share = self.memory_limit * 2 // 5  # of which a quarter is for what waits; adding it up takes the rest
-        total = Accumulator(plan, share, Path(), threads=1)
+        total = Accumulator(plan, share, Path, threads=1)
         for batch in batches:
             total.add(count_batch(batch, plan, policy))
             if total.full:
                 yield total
-                total = Accumulator(plan, share, Path(), threads=1)
+                total = Accumulator(plan, share, Path, threads=1)
         yield total
 
     def _places(self, counted: Accumulator) -> list[int]:

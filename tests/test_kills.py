@@ -1,0 +1,288 @@
+"""Commands that are killed: whatever the moment, no file is broken or lost, and a second run ends as a first would.
+
+A small sample of `reliability/kills.py`, which kills every command at many more moments.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import raregram as rg
+from raregram import storage
+from raregram.cli import experiments
+from raregram.errors import FileError
+from raregram.experiment import Config, load_corpus
+
+RELIABILITY = Path(__file__).parents[1] / "reliability"
+sys.path.insert(0, str(RELIABILITY))
+
+import commands  # noqa: E402
+import kills  # noqa: E402
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kills") / "inputs"
+    commands.make_inputs(folder)
+    return folder
+
+
+@pytest.fixture
+def place(inputs, tmp_path):
+    (tmp_path / "inputs").symlink_to(inputs)
+    return kills.Place(tmp_path)
+
+
+# Kills of real processes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "older", "budget"),
+    [
+        ("count with spill", True, (1, 2, 1)),
+        ("merge", False, (0, 2, 1)),
+        ("fit", True, (1, 2, 0)),
+        ("score to text", False, (0, 1, 1)),
+        ("fetch a URL", False, (0, 3, 1)),
+    ],
+)
+def test_kills_break_nothing_and_a_rerun_equals_an_undisturbed_run(inputs, place, name, older, budget):
+    with commands.served(inputs) as url:
+        figures = kills.torment(commands.named(name, url), place, random.Random(name), budget, [older])
+    assert figures.faults == []
+    assert figures.bytes_lost == 0
+    assert figures.reruns_equal == figures.reruns > 0
+    assert sum(figures.kills.values()) + figures.too_late == sum(budget)
+    assert figures.kills["event"] > 0
+    assert figures.spilled == (name == "count with spill")
+
+
+# The checks themselves can fail
+
+
+@pytest.fixture
+def calm(tmp_path):
+    """A command that replaces the older of two files, without having run."""
+    (tmp_path / "older").mkdir()
+    (tmp_path / "older" / "a.txt").write_text("older")
+    (tmp_path / "run").mkdir()
+    before = commands.tree(tmp_path / "older")
+    (tmp_path / "run" / "a.txt").write_text("finished")
+    after = commands.tree(tmp_path / "run")
+    return kills.Undisturbed(tmp_path / "older", before, after, 1.0, [], 8)
+
+
+@pytest.mark.parametrize(
+    ("content", "lost", "fault"),
+    [
+        ("older", 0, None),
+        ("finished", 0, None),
+        ("finish", 5, "a.txt is neither the older file nor the finished one"),
+        (None, 5, "a.txt is gone"),
+    ],
+)
+def test_a_broken_or_missing_file_is_noticed(calm, tmp_path, content, lost, fault):
+    path = tmp_path / "run" / "a.txt"
+    path.write_text(content) if content else path.unlink()
+    (tmp_path / "run" / ".a.txt.draft").write_text("whatever")
+    checks = kills.Checks("a command")
+    kills.check_files(kills.Place(tmp_path), calm, checks)
+    assert checks.bytes_lost == lost
+    assert checks.faults == ([fault] if fault else [])
+
+
+def test_litter_after_a_rerun_is_noticed(calm, tmp_path, monkeypatch):
+    monkeypatch.setattr(commands, "run", lambda *arguments: (0, ""))
+    (tmp_path / "tmp").mkdir()
+    checks = kills.Checks("a command")
+    kills.rerun(commands.named("merge"), kills.Place(tmp_path), calm, checks)
+    assert checks.reruns_equal == 1
+    (tmp_path / "run" / ".a.txt.draft").touch()
+    (tmp_path / "tmp" / "forgotten").touch()
+    kills.rerun(commands.named("merge"), kills.Place(tmp_path), calm, checks)
+    assert checks.reruns_equal == 1
+    assert checks.faults == ["after the rerun these are not as they should be: ['.a.txt.draft', 'TMPDIR/forgotten']"]
+
+
+def test_the_hook_ends_a_process_at_its_event_and_at_its_byte(place):
+    place.begin(place.base / "inputs")
+    writes = "import os; f = open('x', 'wb'); f.write(b'.' * 10_000); f.close(); os.rename('x', 'y'); print('over')"
+    for more, code, left in [
+        ({"KILL_AT_EVENT": "1"}, -signal.SIGKILL, {}),
+        ({"KILL_AT_EVENT": "2"}, -signal.SIGKILL, {"x": 10_000}),
+        ({"KILL_AT_EVENT": "3"}, 0, {"y": 10_000}),
+        ({"KILL_AT_BYTE": "8200"}, -signal.SIGXFSZ, {"x": 8200}),
+    ]:
+        for path in (place.run / "x", place.run / "y"):
+            path.unlink(missing_ok=True)
+        done = subprocess.run(
+            [sys.executable, "-c", writes],
+            cwd=place.run,
+            env={**os.environ, **place.environment(), **more},
+            start_new_session=True,
+            check=False,
+        )
+        assert done.returncode == code
+        assert {name: (place.run / name).stat().st_size for name in "xy" if (place.run / name).exists()} == left
+
+
+# Drafts
+
+
+def left_beside(path):
+    return sorted(each.name for each in path.parent.iterdir() if each != path)
+
+
+def hold_a_draft(path, ready, over):
+    """Write half a file in another process, then wait."""
+    with storage.atomic_path(path) as draft:
+        draft.write_text("half")
+        ready.set()
+        over.wait(60)
+
+
+@pytest.fixture
+def other(tmp_path):
+    """Another process in the middle of writing a file."""
+    context = multiprocessing.get_context("spawn")
+    ready, over = context.Event(), context.Event()
+    process = context.Process(target=hold_a_draft, args=(tmp_path / "f.txt", ready, over))
+    process.start()
+    assert ready.wait(60)
+    yield process, over
+    process.kill()
+    process.join()
+
+
+def test_the_draft_of_a_living_run_stays_and_that_of_a_killed_one_goes(other, tmp_path):
+    process, _ = other
+    path = tmp_path / "f.txt"
+    with storage.atomic_path(path) as draft:
+        draft.write_text("whole")
+    left = [re.sub(r"[0-9a-f]{16}", "*", name) for name in left_beside(path)]
+    assert left == [".f.txt.*.draft", ".f.txt.*.lock"]
+    process.kill()
+    process.join()
+    storage.check_target(path)
+    assert left_beside(path) == []
+    assert path.read_text() == "whole"
+
+
+def test_of_two_runs_that_write_the_same_file_the_last_one_wins_and_both_are_whole(other, tmp_path):
+    process, over = other
+    path = tmp_path / "f.txt"
+    with storage.atomic_path(path) as draft:
+        draft.write_text("first")
+    assert path.read_text() == "first"
+    over.set()
+    process.join(60)
+    assert process.exitcode == 0
+    assert path.read_text() == "half"
+    assert left_beside(path) == []
+
+
+def test_threads_that_write_the_same_file_do_not_meet(tmp_path):
+    path = tmp_path / "f.txt"
+    barrier = threading.Barrier(8)
+
+    def write(number):
+        with storage.atomic_path(path) as draft:
+            draft.write_text(f"{number}" * 1000)
+            barrier.wait(30)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert path.read_text() in {f"{number}" * 1000 for number in range(8)}
+    assert left_beside(path) == []
+
+
+def test_only_drafts_of_this_very_file_are_removed(tmp_path):
+    token = "0123456789abcdef"
+    mine = [f".f.txt.{token}.draft", f".f.txt.{token}.spill", ".f.txt.0000000000000000.lock"]
+    others = [f".f.txt.bak.{token}.draft", ".f.txt.notes.draft", f".g.txt.{token}.draft", f".f.txt.{token}.swp"]
+    for name in (mine[0], mine[2], *others):
+        (tmp_path / name).touch()
+    (tmp_path / mine[1]).mkdir()
+    (tmp_path / mine[1] / "0-1-0.parquet").touch()
+    storage.check_target(tmp_path / "f.txt")
+    assert left_beside(tmp_path / "f.txt") == sorted(others)
+
+
+def test_a_file_and_its_new_name_are_both_kept_by_the_disk(tmp_path, monkeypatch):
+    """The draft is synced before it is renamed, and the folder after it."""
+    calls = []
+    sync, replace = os.fsync, Path.replace
+    monkeypatch.setattr(os, "fsync", lambda fd: calls.append(os.path.samestat(os.fstat(fd), folder)) or sync(fd))
+    monkeypatch.setattr(Path, "replace", lambda self, target: calls.append("rename") or replace(self, target))
+    folder = tmp_path.stat()
+    with storage.atomic_path(tmp_path / "f.txt") as draft:
+        draft.write_text("whole")
+    assert calls == [False, "rename", True]
+
+
+def test_without_locks_files_are_written_and_nothing_of_others_is_removed(tmp_path, monkeypatch):
+    def refuse(handle):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(storage, "_lock_open", refuse)
+    theirs = [".f.txt.0123456789abcdef.draft", ".f.txt.0123456789abcdef.lock"]
+    for name in theirs:
+        (tmp_path / name).touch()
+    with storage.atomic_path(tmp_path / "f.txt") as draft:
+        draft.write_text("whole")
+    assert left_beside(tmp_path / "f.txt") == theirs
+    assert (tmp_path / "f.txt").read_text() == "whole"
+
+
+# Temporary files and unfinished work
+
+
+def test_a_count_in_memory_makes_no_temporary_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    assert rg.count([{"text": "she lives in Rome"}], n=2).totals.tolist() == [3]
+
+
+def test_two_runs_do_not_share_unfinished_work(tmp_path):
+    refused = pytest.raises(FileError, match=f"another run is at work in {tmp_path}")
+    with storage.sole_use(tmp_path), refused, storage.sole_use(tmp_path):
+        pass
+    with storage.sole_use(tmp_path):
+        pass
+
+
+def test_an_experiment_whose_report_fails_keeps_what_it_has_measured(inputs, tmp_path, monkeypatch):
+    config = Config(corpus=(str(inputs / "a.jsonl"),), n=3, k=15, sizes=(2,), lams=(1e-3,), targets=("LOC",))
+    monkeypatch.setattr("raregram.experiment.run", lambda config, corpus, work, say: (work / "cells").touch() or {})
+    with pytest.raises(RuntimeError, match="no report"), experiments._run(config, tmp_path, quiet=True):
+        raise RuntimeError("no report")
+    assert [path.name for path in tmp_path.glob(".work-*/[!.]*")] == ["cells"]
+    with experiments._run(config, tmp_path, quiet=True) as results:
+        assert results == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_experiment_does_not_go_on_with_the_counts_of_another_corpus(inputs, tmp_path):
+    path = tmp_path / "corpus.jsonl"
+    shutil.copy(inputs / "a.jsonl", path)
+    config = Config(corpus=(str(path),))
+    first = config.digest(load_corpus(config))
+    assert config.digest(load_corpus(config)) == first
+    shutil.copy(inputs / "b.jsonl", path)
+    assert config.digest(load_corpus(config)) != first
