@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 import raregram as rg
+from raregram import shapes
 
 schemathesis = pytest.importorskip(
     "schemathesis", reason="schemathesis is not installed: pip install 'raregram[test]'"
@@ -338,6 +339,33 @@ def test_no_text_is_kept_or_logged(options, monkeypatch, caplog):
     assert ours == [f"RuntimeError at failing, line {ours[0].split()[-1]}"]
     assert not [record for record in caplog.records if "Confidential" in record.getMessage()]
     assert "_others" not in vars(served.state.shelf["backoff"].model.table)  # where the library remembers words
+
+
+def test_words_that_a_model_does_not_hold_are_looked_at_again_each_time(options, monkeypatch):
+    """Their shapes are not remembered: that would keep words of texts, and very long ones would fill the memory."""
+    seen = []
+    plain = shapes.word_shape
+    monkeypatch.setitem(shapes.SHAPES, "words", lambda word: seen.append(word) or plain(word))
+    with TestClient(app.create_app(options), base_url="http://127.0.0.1") as client:
+        for _ in range(2):
+            client.post("/api/score", json={"contexts": ["in Xanadu today"], "models": ["backoff"]})
+            client.post("/api/score", json={"contexts": ["in Xanadu today"] * 200, "models": ["backoff"]})
+            client.post("/api/texts", json={"texts": ["we met in Xanadu today"], "models": ["backoff"]})
+            client.post("/api/explain", json={"context": "in Xanadu today", "model": "backoff"})
+            seen.append("-")
+    first, second = " ".join(seen).split("-")[:2]
+    assert first.count("Xanadu") == second.count("Xanadu") >= 4
+
+
+def test_a_model_whose_file_was_replaced_or_removed_is_described_as_it_was_read(folder, tmp_path):
+    path = tmp_path / "live.rgm"
+    shutil.copy(folder / "mle.rgm", path)
+    known = Shelf([str(path)])["mle"].facts
+    for change in (lambda: shutil.copy(folder / "direct.rgm", path), path.unlink):
+        shutil.copy(folder / "mle.rgm", path)
+        shelf = Shelf([str(path)])
+        change()
+        assert shelf["mle"].facts == known
 
 
 def test_counters_tell_what_was_asked(client):

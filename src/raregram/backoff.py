@@ -29,7 +29,7 @@ from raregram.contexts import ABSENT, Numbers, build_vocabulary, number_items
 from raregram.counts import Ints, compact, suffix
 from raregram.pairs import PairTable
 from raregram.ratios import Floats
-from raregram.shapes import shape_function, shapes_of
+from raregram.shapes import LONGEST_REMEMBERED, shape_function, shapes_of
 from raregram.storage import Span, SpanRows, row_bytes, span_order
 from raregram.tables import BLOCK, CellNumbers, Cells, make_cells
 from raregram.tries import Suffixes, Trie, Units
@@ -447,14 +447,12 @@ class Backoff:
             return (np.full(len(items), ABSENT, dtype=np.int32),) * 2
         names, known = items.to_pylist(), self._others
         codes = list(map(known.get, names))
-        if None in codes:
+        new = {name: self.number_shape(name) for name, code in zip(names, codes, strict=True) if code is None}
+        if new:
             if len(known) > REMEMBERED:
                 known.clear()
-                codes = [None] * len(names)
-            known.update(
-                (name, self.number_shape(name)) for name, code in zip(names, codes, strict=True) if code is None
-            )
-            codes = [known[name] for name in names]
+            known.update((name, code) for name, code in new.items() if len(name) <= LONGEST_REMEMBERED)
+            codes = [new[name] if code is None else code for name, code in zip(names, codes, strict=True)]
         pairs = np.array(codes, dtype=np.int64)
         return (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)
 
@@ -471,7 +469,7 @@ class Backoff:
     def number_shape(self, item: str) -> int:
         """Return near << 32 | far: the numbers of an item that is known by its shape alone."""
         assert self.layout.shape is not None
-        near, far = shape_function(self.layout.shape)(item)
+        near, far = shape_function(self.layout.shape, remember=False)(item)
         rest = self.size - 1
         return self._number_of_shape.get(near, rest) << 32 | self._number_of_shape.get(far, rest)
 

@@ -76,8 +76,14 @@ def describe_model(path: PathLike) -> Facts:
     return model_facts(Model.load(path), path)
 
 
-def model_facts(model: Model, path: PathLike) -> Facts:
-    """Return what a model that was read from a file holds."""
+def file_facts(path: PathLike) -> Facts:
+    """Return how large a raregram file is, and the digest of its content."""
+    return {"bytes_on_disk": bytes_on_disk(path), "digest": read_header(path)["digest"]}
+
+
+def model_facts(model: Model, path: PathLike, of_file: Facts | None = None) -> Facts:
+    """Return what a model that was read from a file holds; `of_file` if that may have been replaced since."""
+    of_file = file_facts(path) if of_file is None else of_file
     s = model.settings
     return {
         "file": str(path),
@@ -97,9 +103,9 @@ def model_facts(model: Model, path: PathLike) -> Facts:
         "n_de": s.n_de,
         "distinct_items": len(model.items),
         **(_held(model) if s.estimator == "backoff" else {"selected_by_position": list(model.sizes)}),
-        "bytes_on_disk": bytes_on_disk(path),
+        "bytes_on_disk": of_file["bytes_on_disk"],
         "bytes_in_memory": model.nbytes,
-        "digest": read_header(path)["digest"],
+        "digest": of_file["digest"],
         **({"corpus": s.corpus} if s.corpus else {}),
         "strongest_for": strongest(model, -1),
         "strongest_against": strongest(model, +1),

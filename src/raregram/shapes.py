@@ -26,7 +26,8 @@ WORD = re.compile(r"\w")
 DIGIT = re.compile(r"\d")
 SHORT = 4  # letters of a lower-case word that is its own shape: short words are frequent, and carry the grammar
 SHORT_CASELESS = 2  # the same in scripts without capitals
-REMEMBERED = 1 << 17  # shapes that are not computed again
+REMEMBERED = 1 << 17  # shapes that are not computed again,
+LONGEST_REMEMBERED = 64  # of items up to so many letters: a few that are very long could take all memory
 
 
 def word_shape(word: str) -> tuple[str, str]:
@@ -70,13 +71,13 @@ def letter_shape(letter: str) -> tuple[str, str]:
 SHAPES: dict[str, Shape] = {"words": word_shape, "letters": letter_shape}
 
 
-def shape_function(name: str) -> Shape:
-    """Return the shape function of a name; it remembers its results."""
+def shape_function(name: str, remember: bool = True) -> Shape:
+    """Return the shape function of a name; it remembers its results, unless nothing of the items may be kept."""
     if name not in SHAPES:
         raise ParameterError(
             f"there is no shape function {name!r}, only {', '.join(SHAPES)}: put it into raregram.shapes.SHAPES first"
         )
-    return _checked(name, SHAPES[name])
+    return (_remembering if remember else _checked)(name, SHAPES[name])
 
 
 def shapes_of(items: pa.Array, name: str) -> tuple[pa.Array, pa.Array]:
@@ -87,10 +88,17 @@ def shapes_of(items: pa.Array, name: str) -> tuple[pa.Array, pa.Array]:
 
 
 @cache
-def _checked(name: str, function: Shape) -> Shape:
-    """Wrap a shape function so that it remembers, and says so where it does not return two strings."""
+def _remembering(name: str, function: Shape) -> Shape:
+    """Wrap a shape function so that it remembers."""
+    checked = _checked(name, function)
+    remembered = lru_cache(maxsize=REMEMBERED)(checked)
+    return lambda item: remembered(item) if len(item) <= LONGEST_REMEMBERED else checked(item)
 
-    @lru_cache(maxsize=REMEMBERED)
+
+@cache
+def _checked(name: str, function: Shape) -> Shape:
+    """Wrap a shape function so that it says so where it does not return two strings."""
+
     def checked(item: str) -> tuple[str, str]:
         pair: object = function(item)
         if isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) and isinstance(pair[1], str):

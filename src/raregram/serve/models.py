@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from raregram.backoff import Backoff
 from raregram.contexts import ABSENT, PAD, NGramsLike, Numbers
-from raregram.describing import model_facts, strongest_by_position
+from raregram.describing import file_facts, model_facts, strongest_by_position
 from raregram.errors import FileError, ParameterError
 from raregram.heatmap import model_names
 from raregram.model import Model
@@ -103,13 +103,14 @@ class Served:
     path: Path
     stamp: Stamp
     model: ReadyModel
+    of_file: dict[str, Any]  # as it was then: another may have taken its place
 
     @cached_property
     def facts(self) -> dict[str, Any]:
         """All that there is to say about the model; its file only by its last name."""
         return {
             "name": self.name,
-            **model_facts(self.model, self.path),
+            **model_facts(self.model, self.path, self.of_file),
             "file": self.path.name,
             "pad": self.model.settings.pad,
             "strongest_by_position": strongest_by_position(self.model),
@@ -124,10 +125,8 @@ class Shelf:
         if not found:
             raise ParameterError("name at least one model file to serve")
         read = [(path, *_read(path)) for path in found]
-        names = _names(found, [model for _, _, model in read])
-        self._served = {
-            name: Served(name, path, stamp, model) for name, (path, stamp, model) in zip(names, read, strict=True)
-        }
+        names = _names(found, [model for _, _, model, _ in read])
+        self._served = {name: Served(name, *of_path) for name, of_path in zip(names, read, strict=True)}
         self.reloads = self.failures = 0
         self._refused: dict[str, Stamp | None] = {}  # files that changed to something that is no model
 
@@ -152,14 +151,14 @@ class Shelf:
             if stamp == served.stamp or (served.name in self._refused and stamp == self._refused[served.name]):
                 continue
             try:
-                new_stamp, model = _read(served.path)
+                found = _read(served.path)
             except FileError as error:
                 self._refused[served.name] = stamp
                 self.failures += 1
                 log.warning("%s; the model %s goes on as it was", error, served.name)
                 continue
             self._refused.pop(served.name, None)
-            self._served = {**self._served, served.name: Served(served.name, served.path, new_stamp, model)}
+            self._served = {**self._served, served.name: Served(served.name, served.path, *found)}
             self.reloads += 1
             log.info("the model %s was read again", served.name)
 
@@ -178,12 +177,12 @@ def _stamp(path: Path) -> Stamp | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _read(path: Path) -> tuple[Stamp, ReadyModel]:
+def _read(path: Path) -> tuple[Stamp, ReadyModel, dict[str, Any]]:
     """Read a model; the stamp is taken first, so that a change while reading is seen afterwards."""
     stamp = _stamp(path)
     model = ReadyModel.of(Model.load(path))
     assert stamp is not None
-    return stamp, model
+    return stamp, model, file_facts(path)
 
 
 def _names(paths: Sequence[Path], models: Sequence[Model]) -> list[str]:

@@ -1,0 +1,167 @@
+"""Whether what a process holds stays level: samples from outside, a robust slope, and a verdict.
+
+Flat means: the median slope between all pairs of samples after the warm-up (Theil and Sen), carried on over the whole
+run, stays below a share of the level or below a fixed amount, whichever is larger. A sawtooth, a peak or a late drop
+hardly moves that slope; a leak of a little in every round does.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import numpy.typing as npt
+
+MEGABYTE = 1 << 20
+INTERVAL = 0.5  # seconds between samples
+WARM_UP = 0.25  # of a run: caches fill, and the allocator finds its level
+MOST_POINTS = 1500  # that slopes are taken between; more samples are gathered into medians
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a process holds at some time."""
+
+    seconds: float  # since the run began
+    memory: int  # bytes resident
+    files: int  # open files, sockets among them
+    threads: int
+    temporary: int  # bytes in its folder for temporary files
+    processor: float  # seconds of processor time so far
+
+
+@dataclass(frozen=True)
+class Bound:
+    """How much something may grow in a run: a share of its level, or so much, whichever is larger."""
+
+    share: float
+    least: float
+
+
+# Whole numbers jump, so files and threads get room for two; temporary files must be gone after each round.
+BOUNDS = {
+    "memory": Bound(0.05, 8 * MEGABYTE),
+    "files": Bound(0.05, 2),
+    "threads": Bound(0.05, 2),
+    "temporary": Bound(0.0, MEGABYTE),
+}
+
+
+@dataclass(frozen=True)
+class Flatness:
+    """What was found of one thing that one process holds."""
+
+    process: str
+    what: str
+    level: float  # the median after the warm-up
+    highest: float
+    growth: float  # the slope, carried on over the whole run
+    allowed: float
+
+    @property
+    def flat(self) -> bool:
+        """The verdict."""
+        return self.growth <= self.allowed
+
+    def __str__(self) -> str:
+        """Say it in a line."""
+        unit, name = (MEGABYTE, " MB") if self.what in ("memory", "temporary") else (1, "")
+        level, highest, growth, allowed = (
+            f"{value / unit:,.1f}{name}" for value in (self.level, self.highest, self.growth, self.allowed)
+        )
+        verdict = "flat" if self.flat else "NOT FLAT"
+        grows = f"grows by {growth} of {allowed}"
+        return f"{self.what} of the {self.process}: {level}, at most {highest}; {grows}: {verdict}"
+
+
+def judge(
+    process: str, samples: Sequence[Sample], run: float, bounds: Mapping[str, Bound] = BOUNDS
+) -> list[Flatness]:
+    """Return the verdict on everything that a process holds in a run of so many seconds."""
+    kept = [sample for sample in samples if sample.seconds >= WARM_UP * run]
+    if len(kept) < 2:
+        raise ValueError(f"there are {len(kept)} samples of the {process} after the warm-up: it takes two at least")
+    seconds = np.array([sample.seconds for sample in kept])
+    found = []
+    for what, bound in bounds.items():
+        values = np.array([getattr(sample, what) for sample in kept], dtype=np.float64)
+        level = float(np.median(values))
+        growth = slope(seconds, values) * run
+        allowed = max(bound.share * level, bound.least)
+        found.append(Flatness(process, what, level, float(values.max()), growth, allowed))
+    return found
+
+
+def slope(seconds: Floats, values: Floats) -> float:
+    """Return the median of the slopes between all pairs of points."""
+    size = -(-len(seconds) // MOST_POINTS)
+    if size > 1:
+        seconds, values = _medians(seconds, size), _medians(values, size)
+    earlier, later = np.triu_indices(len(seconds), 1)
+    return float(np.median((values[later] - values[earlier]) / (seconds[later] - seconds[earlier])))
+
+
+def _medians(values: Floats, size: int) -> Floats:
+    """Return the medians of so many neighbours each; a rest at the end is left out."""
+    whole = len(values) // size * size
+    return np.asarray(np.median(values[:whole].reshape(-1, size), axis=1))
+
+
+class Sampler:
+    """Looks at processes again and again, from a thread of its own, until the context is left."""
+
+    def __init__(self, processes: Mapping[str, tuple[int, Path]], interval: float = INTERVAL) -> None:
+        self.processes, self.interval = processes, interval  # name -> process id, folder for temporary files
+        self.samples: dict[str, list[Sample]] = {name: [] for name in processes}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+
+    def __enter__(self) -> Sampler:
+        self._began = time.monotonic()
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self.interval):
+            for name, (process, folder) in self.processes.items():
+                try:
+                    self.samples[name].append(look(process, folder, time.monotonic() - self._began))
+                except (FileNotFoundError, ProcessLookupError, KeyError):
+                    return  # it has ended, which whoever waits for it will tell
+
+
+def look(process: int, folder: Path, seconds: float = 0.0) -> Sample:
+    """Look at a process from outside, by what the kernel tells."""
+    home = Path("/proc", str(process))
+    status = dict(line.split(":", 1) for line in (home / "status").read_text().splitlines() if ":" in line)
+    times = (home / "stat").read_text().rpartition(")")[2].split()
+    return Sample(
+        seconds=seconds,
+        memory=int(status["VmRSS"].split()[0]) * 1024,
+        files=sum(1 for _ in (home / "fd").iterdir()),
+        threads=int(status["Threads"]),
+        temporary=folder_bytes(folder),
+        processor=(int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK"),
+    )
+
+
+def folder_bytes(folder: Path) -> int:
+    """Return the size of all files below a folder, some of which may go while one looks."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += Path(place, name).stat().st_size
+    return total

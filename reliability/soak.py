@@ -1,0 +1,426 @@
+"""Count, merge, subtract, fit, score and serve under load for an hour, and see that memory stays flat.
+
+    python reliability/soak.py [--seconds 3600] [--out build/reliability]
+
+Two long-lived processes work at the same time. One counts, merges, subtracts, fits and scores by the library, round
+by round with fresh corpora (`soak_work.py`). The other is `raregram serve` with the models of these rounds, which are
+replaced under its feet, while clients ask, and misbehave (`soak_load.py`). Every answer is compared with the
+library's. What each process holds is sampled all the time (`flatness.py`).
+
+Written are soak.json, soak.svg and soak.html. The exit code is 1 if anything was wrong, if memory, open files,
+threads or temporary files were not flat, or if the service did not stop as it was told to.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import io
+import json
+import os
+import platform
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict, dataclass, replace
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from flatness import BOUNDS, MEGABYTE, WARM_UP, Bound, Flatness, Sample, Sampler, judge
+from soak_load import HOST, Book, Client, Page, Tally
+
+HERE = Path(__file__).resolve().parent
+SHORT = 600  # seconds: in a shorter run a few rounds decide, and memory has had little time to find its level
+SHORT_MEMORY = Bound(0.10, 16 * MEGABYTE)
+TIME_LIMIT = 5.0  # seconds that the service gives a request
+RELOADED = 60.0  # seconds within which the service must have read new models
+STOPPED = TIME_LIMIT + 10.0  # seconds within which it must have stopped
+OVERTIME = 180.0  # seconds after which a run that does not end is ended
+COLOURS = {"library": "tab:blue", "service": "tab:orange"}
+
+
+@dataclass(frozen=True)
+class Load:
+    """How hard both processes are worked."""
+
+    clients: int = 4
+    pause: float = 0.02  # seconds between the requests of a client, on average
+    pace: float = 3.0  # the least seconds of a round
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run found."""
+
+    seconds: float
+    rounds: int
+    checks: int  # comparisons by the library's process
+    requests: dict[str, int]
+    answers: int  # compared with the library's
+    by_the_round_before: int  # of these, answers while models were replaced
+    slowest: float  # seconds of the slowest proper answer
+    wrong: list[str]
+    stopped: str  # what was wrong with the end of the service; empty if nothing was
+    flatness: list[Flatness]
+    samples: dict[str, list[Sample]]
+
+    @property
+    def passed(self) -> bool:
+        """The verdict on everything."""
+        return not self.wrong and not self.stopped and all(found.flat for found in self.flatness)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run, report, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--seconds", type=float, default=3600)
+    parser.add_argument("--out", type=Path, default=Path("build/reliability"))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--clients", type=int, default=Load.clients)
+    parser.add_argument("--pause", type=float, default=Load.pause, help="seconds between requests of a client")
+    parser.add_argument("--pace", type=float, default=Load.pace, help="the least seconds of a round")
+    parser.add_argument(
+        "--leak", type=int, default=0, help="bytes that the library's process leaks in a second, to try the verdict"
+    )
+    given = parser.parse_args(arguments)
+    try:
+        outcome = soak(given.seconds, Load(given.clients, given.pause, given.pace), given.seed, given.leak)
+    except (RuntimeError, OSError) as error:  # a process that ended or hangs; `TimeoutError` is an `OSError`
+        print(f"{error}\nFAILED", flush=True)
+        return 1
+    given.out.mkdir(parents=True, exist_ok=True)
+    write_report(outcome, given.out)
+    print("\n".join(summary(outcome)), flush=True)
+    return 0 if outcome.passed else 1
+
+
+def soak(seconds: float, load: Load, seed: int = 0, leak: int = 0) -> Outcome:
+    """Run everything for so many seconds."""
+    with tempfile.TemporaryDirectory(prefix="soak-") as name, ExitStack() as stack:
+        folder, tally, rounds = Path(name), Tally(), 0
+        library = stack.enter_context(Library.started(folder, seed, load.pace, leak))
+        told = library.prepare()
+        library.publish()
+        service = stack.enter_context(Service.started(folder, sorted(told.corpora)))
+        stack.enter_context(ended_after(seconds + OVERTIME, library.process, service.process))
+        book = Book(Page(told.questions, settled=True))
+        clients = [
+            Client(service.port, book, tally, 1000 * seed + place, load.pause) for place in range(load.clients)
+        ]
+        began = time.monotonic()
+        with Sampler({"library": library.watched, "service": service.watched}) as sampler, asking(clients):
+            while time.monotonic() - began < seconds:
+                told = next_round(library, service, book)
+                rounds += 1
+        took = time.monotonic() - began
+        wrong = [*told.wrong, *tally.wrong, *service.complaints()]
+        stopped = service.stop()
+        wrong += [*library.end(), *left_behind(folder)]
+    bounds = BOUNDS if seconds >= SHORT else {**BOUNDS, "memory": SHORT_MEMORY}
+    return Outcome(
+        seconds=took,
+        rounds=rounds,
+        checks=told.checks,
+        requests=dict(tally.asked),
+        answers=tally.compared,
+        by_the_round_before=tally.while_changing,
+        slowest=tally.slowest,
+        wrong=wrong,
+        stopped=stopped,
+        flatness=[found for name, seen in sampler.samples.items() for found in judge(name, seen, took, bounds)],
+        samples=sampler.samples,
+    )
+
+
+@contextmanager
+def asking(clients: Sequence[Client]) -> Iterator[None]:
+    """Let clients ask, and end them whatever happens."""
+    for client in clients:
+        client.start()
+    try:
+        yield
+    finally:
+        for client in clients:
+            client.ended.set()
+        for client in clients:
+            client.join()
+
+
+def next_round(library: Library, service: Service, book: Book) -> Round:
+    """Let clients ask for a new round, replace the models while they do, and see that the service takes them."""
+    told = library.prepare()
+    page = Page(told.questions)
+    book.turn(page)  # from now on every question has an answer by both the old and the new models
+    library.publish()
+    service.await_models(told.corpora)
+    page.settled = True
+    return told
+
+
+@contextmanager
+def ended_after(seconds: float, *processes: subprocess.Popen[Any]) -> Iterator[None]:
+    """End processes that hang, so that whatever waits for them goes on and fails."""
+
+    def end() -> None:
+        for process in processes:
+            process.kill()
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@dataclass(frozen=True)
+class Round:
+    """What the library's process has made of one round."""
+
+    corpora: dict[str, str]  # of each model: the digest of the count file that it was fitted from
+    questions: list[dict[str, Any]]
+    checks: int  # comparisons so far
+    wrong: list[str]  # among these
+
+
+@dataclass(frozen=True)
+class Library:
+    """The process that works by the library."""
+
+    process: subprocess.Popen[str]
+    folder: Path
+    temporary: Path
+
+    @classmethod
+    @contextmanager
+    def started(cls, folder: Path, seed: int, pace: float, leak: int) -> Iterator[Library]:
+        """Start it; it is ended whatever happens."""
+        command = [sys.executable, str(HERE / "soak_work.py"), str(folder)]
+        command += ["--seed", str(seed), "--pace", str(pace), "--leak", str(leak)]
+        temporary = folder / "temporary of the library"
+        temporary.mkdir()
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(temporary)}, **pipes) as process:
+            try:
+                yield cls(process, folder, temporary)
+            finally:
+                process.kill()
+
+    @property
+    def watched(self) -> tuple[int, Path]:
+        """What a sampler is to look at."""
+        return self.process.pid, self.temporary
+
+    def prepare(self) -> Round:
+        """Wait for the next round; it stays as it is until it is published."""
+        told = self._read()
+        questions = json.loads((self.folder / "prepared.json").read_text())
+        return Round(told["corpora"], questions, told["checks"], told["wrong"])
+
+    def publish(self) -> None:
+        """Let it put the models of the round under their names."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        self._read()
+
+    def _read(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the library's process ended with {self.process.wait()}")
+        return dict(json.loads(line))
+
+    def end(self) -> list[str]:
+        """Let it end by itself; return what was wrong with that."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            code = self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            return ["the library's process does not end"]
+        return [] if code == 0 else [f"the library's process ended with {code}"]
+
+
+@dataclass(frozen=True)
+class Service:
+    """A real `raregram serve`."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    log: Path
+    temporary: Path
+
+    @classmethod
+    @contextmanager
+    def started(cls, folder: Path, names: Sequence[str]) -> Iterator[Service]:
+        """Start it and wait until it listens; it is ended whatever happens."""
+        log, temporary = folder / "service.log", folder / "temporary of the service"
+        temporary.mkdir()
+        command = [str(Path(sys.executable).with_name("raregram")), "serve", "--port", "0", "--no-browser"]
+        command += ["--time-limit", str(TIME_LIMIT), *(str(folder / f"{name}.rgm") for name in names)]
+        environment = {**os.environ, "TMPDIR": str(temporary)}
+        with log.open("wb") as sink, subprocess.Popen(command, stderr=sink, env=environment) as process:
+            try:
+                yield cls(process, _port(process, log), log, temporary)
+            finally:
+                process.kill()
+
+    @property
+    def watched(self) -> tuple[int, Path]:
+        """What a sampler is to look at."""
+        return self.process.pid, self.temporary
+
+    def ask(self, path: str) -> bytes:
+        """Return what is at a path."""
+        with urllib.request.urlopen(f"http://{HOST}:{self.port}{path}", timeout=RELOADED) as answer:
+            return bytes(answer.read())
+
+    def await_models(self, corpora: dict[str, str]) -> None:
+        """Wait until each model is the one that was fitted from this count file."""
+        end = time.monotonic() + RELOADED
+        for name, digest in corpora.items():
+            while json.loads(self.ask(f"/api/models/{name}")).get("corpus") != digest:
+                if time.monotonic() > end:
+                    raise TimeoutError(f"the service has not read the new model {name}")
+                time.sleep(0.1)
+
+    def complaints(self) -> list[str]:
+        """Return what the service says went wrong: failures at requests, and models that it could not read."""
+        counted = self.ask("/metrics").decode()
+        found = re.findall(r'^raregram_requests_total\{.*status="500"\}.*$', counted, re.MULTILINE)
+        found += re.findall(r"^raregram_model_reload_failures_total [1-9].*$", counted, re.MULTILINE)
+        said = self.log.read_text().splitlines()[1:]
+        return found + [line for line in said if not line.endswith("was read again")]
+
+    def stop(self) -> str:
+        """Tell it to stop while a connection idles and a request hangs half sent; return what was wrong."""
+        with (
+            closing(http.client.HTTPConnection(HOST, self.port)) as idle,
+            socket.create_connection((HOST, self.port)) as hanging,
+        ):
+            idle.request("GET", "/ready")
+            idle.getresponse().read()
+            hanging.sendall(b"POST /api/score HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n")
+            hanging.sendall(b"Content-Length: 100\r\n\r\n{")
+            time.sleep(0.2)
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                code = self.process.wait(STOPPED)
+            except subprocess.TimeoutExpired:
+                return f"it went on for {STOPPED:g} s after SIGTERM"
+        if code not in (0, -signal.SIGTERM):
+            return f"it ended with {code} after SIGTERM"
+        return "it ended with a traceback" if "Traceback" in self.log.read_text() else ""
+
+
+def _port(process: subprocess.Popen[bytes], log: Path) -> int:
+    """Wait until a service says where it listens."""
+    for _ in range(600):
+        if found := re.search(r"http://127\.0\.0\.1:(\d+)/", log.read_text()):
+            return int(found[1])
+        if process.poll() is not None:
+            break
+        time.sleep(0.1)
+    raise RuntimeError(f"the service does not start: {log.read_text()}")
+
+
+def left_behind(folder: Path) -> list[str]:
+    """Return what should not be there any more when both processes have ended."""
+    left = [*folder.glob("temporary */*"), *folder.rglob(".*")]
+    return [f"left behind: {path.relative_to(folder)}" for path in left]
+
+
+# --- what is told of it -------------------------------------------------------------------------------------------
+
+
+def summary(outcome: Outcome) -> list[str]:
+    """Return the figures, a line each."""
+    asked = ", ".join(f"{kind} {count:,}" for kind, count in sorted(outcome.requests.items()))
+    return [
+        f"{outcome.seconds:,.0f} s, {outcome.rounds:,} rounds, {outcome.checks:,} comparisons by the library",
+        f"{sum(outcome.requests.values()):,} requests ({asked})",
+        f"{outcome.answers:,} answers compared, {outcome.by_the_round_before:,} of them while models were replaced",
+        f"slowest answer: {outcome.slowest:.2f} s",
+        *(f"processor time of the {name}: {used:.0%} of a core" for name, used in processor_shares(outcome).items()),
+        f"wrong: {len(outcome.wrong)}",
+        *(f"  {what}" for what in outcome.wrong[:20]),
+        f"stop of the service: {outcome.stopped or 'clean'}",
+        *map(str, outcome.flatness),
+        "PASSED" if outcome.passed else "FAILED",
+    ]
+
+
+def processor_shares(outcome: Outcome) -> dict[str, float]:
+    """Return how much of a core each process used."""
+    ends = {name: (seen[0], seen[-1]) for name, seen in outcome.samples.items()}
+    return {
+        name: (last.processor - first.processor) / (last.seconds - first.seconds)
+        for name, (first, last) in ends.items()
+    }
+
+
+def write_report(outcome: Outcome, out: Path) -> None:
+    """Write the figures, the curves, and a page with both."""
+    figures = asdict(replace(outcome, samples={}, wrong=outcome.wrong[:100]))
+    figures["flatness"] = [{**asdict(found), "flat": found.flat} for found in outcome.flatness]
+    figures["processor"] = processor_shares(outcome)
+    figures["passed"] = outcome.passed
+    figures["python"], figures["machine"] = platform.python_version(), platform.machine()
+    figures["curve"] = {name: curve(seen) for name, seen in outcome.samples.items()}
+    (out / "soak.json").write_text(json.dumps(figures, indent=1) + "\n")
+    picture = draw(outcome)
+    (out / "soak.svg").write_text(picture)
+    lines, verdict = escape("\n".join(summary(outcome))), "passed" if outcome.passed else "failed"
+    (out / "soak.html").write_text(
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Soak</title>'
+        f"<h1>Soak: {verdict}</h1><pre>{lines}</pre>{picture[picture.index('<svg') :]}</html>\n"
+    )
+
+
+def curve(samples: Sequence[Sample], points: int = 360) -> list[dict[str, float]]:
+    """Return some of the samples, evenly spread."""
+    return [asdict(sample) for sample in samples[:: -(-len(samples) // points)]]
+
+
+def draw(outcome: Outcome) -> str:
+    """Draw memory, open files, threads and temporary files of both processes over time, as SVG."""
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(len(BOUNDS), 1, figsize=(9, 9), sharex=True, height_ratios=(4, 1, 1, 1))
+    titles = {"memory": "resident, MB", "files": "open files", "threads": "threads", "temporary": "temporary, MB"}
+    for axis, (what, title) in zip(axes, titles.items(), strict=True):
+        for name, seen in outcome.samples.items():
+            values = [getattr(sample, what) / (MEGABYTE if title.endswith("MB") else 1) for sample in seen]
+            axis.plot(
+                [sample.seconds / 60 for sample in seen], values, color=COLOURS[name], label=name, linewidth=0.8
+            )
+        axis.axvspan(0, WARM_UP * outcome.seconds / 60, color="grey", alpha=0.12, linewidth=0)
+        axis.set_ylabel(title)
+        axis.set_ylim(bottom=0)
+        axis.grid(alpha=0.3)
+    axes[0].legend(frameon=False)
+    axes[0].set_title(f"{outcome.rounds:,} rounds, {sum(outcome.requests.values()):,} requests; grey: warm-up")
+    axes[-1].set_xlabel("minutes")
+    figure.tight_layout()
+    sink = io.StringIO()
+    figure.savefig(sink, format="svg")
+    plt.close(figure)
+    return sink.getvalue()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
