@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raregram.errors import InputError
+from raregram.errors import InputError, name_some, shorten
 
 Numbers: TypeAlias = npt.NDArray[np.int32]
 NGramsLike: TypeAlias = Any  # sequence of strings or of sequences of items, NumPy or Arrow array of either
@@ -29,6 +29,7 @@ ABSENT = -1  # the number of an item that a vocabulary does not hold
 PAD = ""  # stands beyond the ends of a document; no item of a text is empty
 CHUNK = 1 << 16  # N-grams handled at a time: small enough for the cache, large enough to forget Python
 LARGEST_TEXT = (1 << 31) - 1  # bytes at a time: places in them are numbers of 32 bits
+MOST_LABELS = 1000  # that become targets without being named: a count table has a column for each
 WORTH_COMPILING = 1 << 26  # bytes of text: Arrow takes about as long for them as Numba takes to load
 
 
@@ -101,7 +102,7 @@ def parse_ngrams(
         shown = ngrams[row].as_py() if isinstance(ngrams[row], pa.Scalar) else ngrams[row]
         raise InputError(
             f"{where(row)} has {lengths[row]} {kind if isinstance(shown, str) else 'items'}, "
-            f"expected {max(n, 1)}: {_shorten(shown)}",
+            f"expected {max(n, 1)}: {shorten(shown)}",
             row,
         )
     return NGrams(items, n)
@@ -271,9 +272,20 @@ def label_matrix(
     targets = [targets] if isinstance(targets, str) else targets
     distinct, codes = _distinct_labels(labels)
     sets = [_label_set(label) for label in distinct]
-    names = tuple(sorted(set().union(*sets) if targets is None else set(targets)))
+    names = tuple(sorted(check_labels(set().union(*sets)) if targets is None else set(targets)))
     member = np.array([[name in names_of for name in names] for names_of in sets], dtype=bool)
     return names, member.reshape(len(sets), len(names))[codes]
+
+
+def check_labels(labels: set[str]) -> set[str]:
+    """Return labels that are all to be targets, unless they are far too many."""
+    if len(labels) > MOST_LABELS:
+        some = name_some(sorted(labels)[:3])
+        raise InputError(
+            f"there are {len(labels):,} labels, such as {some}: more than {MOST_LABELS:,} are counted only if they "
+            "are named (--targets)"
+        )
+    return labels
 
 
 def _distinct_labels(labels: Sequence[Any] | npt.NDArray[Any]) -> tuple[list[Any], npt.NDArray[np.intp]]:
@@ -289,7 +301,11 @@ def _distinct_labels(labels: Sequence[Any] | npt.NDArray[Any]) -> tuple[list[Any
 
 def _hashable(label: Any) -> Any:
     """Return a label that can be a key: collections of names become sets of names."""
-    return frozenset(label) if not isinstance(label, str) and _is_names(label) else label
+    if label is None or isinstance(label, str):
+        return label
+    if not _is_names(label):
+        raise InputError(f"a label must be a string, None or a collection of strings; found {shorten(label)}")
+    return frozenset(label)
 
 
 def _is_names(label: Any) -> bool:
@@ -301,11 +317,7 @@ def _label_set(label: Any) -> set[str]:
     """Return the target names in one label."""
     if label in NO_TARGET:
         return set()
-    if isinstance(label, str):
-        return {label}
-    if _is_names(label):
-        return set(label)
-    raise InputError(f"a label must be a string, None or a collection of strings; found {label!r}")
+    return {label} if isinstance(label, str) else set(label)
 
 
 def _split_any(ngrams: NGramsLike, kind: str, where: Where) -> tuple[pa.Array, npt.NDArray[np.int64]]:
@@ -323,9 +335,15 @@ def _split_any(ngrams: NGramsLike, kind: str, where: Where) -> tuple[pa.Array, n
     if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
         items = array.flatten()
         if items.null_count:
-            raise InputError("an item is missing (null) in a list of items")
+            row = _row_of(array, int(np.flatnonzero(np.asarray(items.is_null()))[0]))
+            raise InputError(f"{where(row)}: an item is missing (null) in a list of items", row)
         return _as_strings(items, where), np.asarray(pc.list_value_length(array), dtype=np.int64)
     return split_texts(_as_strings(array, where), kind)
+
+
+def _row_of(lists: pa.Array, item: int) -> int:
+    """Return the row of a list array in which one of its items stands."""
+    return int(np.searchsorted(np.cumsum(np.asarray(pc.list_value_length(lists))), item, side="right"))
 
 
 def split_texts(texts: pa.Array, kind: str) -> tuple[pa.Array, npt.NDArray[np.int64]]:
@@ -360,7 +378,7 @@ def _as_strings(values: Any, where: Where) -> pa.Array:
         array = array.dictionary_decode()
     if pa.types.is_null(array.type) and not len(array):
         array = array.cast(pa.string())
-    if pa.types.is_large_string(array.type):
+    if pa.types.is_large_string(array.type) or array.type == pa.string_view():
         array = array.cast(pa.string())
     if not pa.types.is_string(array.type):
         raise InputError(f"items must be strings; found {array.type}")
@@ -413,9 +431,3 @@ def _ends_of(texts: pa.Array) -> Numbers:
     """Return where each string ends in the bytes of `_bytes_of`."""
     bounds = np.frombuffer(texts.buffers()[1], dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
     return np.asarray(bounds[1:] - bounds[0])
-
-
-def _shorten(value: object, limit: int = 60) -> str:
-    """Show a value in a message without flooding the terminal."""
-    text = repr(value)
-    return text if len(text) <= limit else text[: limit - 3] + "..."

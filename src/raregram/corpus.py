@@ -10,6 +10,7 @@ import glob
 import io
 import os
 import re
+import stat
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,14 +23,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from raregram.errors import FileError, InputError, check_choice
+from raregram.errors import FileError, InputError, check_choice, shorten, system_reason
 
 Row: TypeAlias = tuple[str | None, Any, list[tuple[int, int, str]], str]  # id, text or items, spans, place
 
 STANDARD_INPUT = "-"
 LONGEST_LINE = 1 << 26  # bytes; beyond it a file is not lines of text
+LARGEST_DOCUMENT = 1 << 26  # bytes of a document that stands on several lines and must be known as a whole
+LARGEST_WHOLE = 1 << 30  # bytes, unpacked, of a file that can only be read as a whole
 BATCH_BYTES = 1 << 25  # about so many bytes of text make a batch
-ITEM_BYTES = 8  # what an item of a list counts as
+ITEM_BYTES = 8  # what an item of a list counts as beside its letters,
+SPAN_BYTES = 64  # what a span counts as,
+DOCUMENT_BYTES = 128  # and what a document does, however short it is
+FILE_BYTES = 1 << 11  # what a file that is a batch of its own counts as
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 ON_ERROR = ("stop", "skip")
 SPLITS = ("file", "lines", "paragraphs")
@@ -112,21 +118,53 @@ def expand(sources: Any) -> list[str]:
     found: list[str] = []
     for source in [sources] if isinstance(sources, str | os.PathLike) else sources:
         name = os.fspath(source)
-        if name == STANDARD_INPUT or Path(name).is_file():
-            found.append(name)
-        elif Path(name).is_dir():
-            found += _visible_files(Path(name))
-        elif matches := sorted(glob.glob(name, recursive=True)):  # noqa: PTH207 - `Path.glob` needs a folder
-            found += [match for match in matches if Path(match).is_file()]
-        else:
-            raise FileError(f"{name} does not exist")
+        with naming(name):
+            if Path(name).is_dir():
+                found += _visible_files(Path(name))
+            elif name == STANDARD_INPUT or Path(name).exists():
+                found.append(name)
+            elif matches := _matching_files(name):
+                found += matches
+            else:
+                raise FileError(f"{name} does not exist")
     return found
+
+
+def _matching_files(pattern: str) -> list[str]:
+    """Return the files that match a pattern; `**` stands for folders within folders, but not behind links."""
+    parts = Path(pattern).parts
+    if "**" not in parts:
+        return sorted(name for name in glob.glob(pattern) if Path(name).is_file())  # noqa: PTH207 - no folder
+    first = next(place for place, part in enumerate(parts) if re.search(r"[*?\[]", part))
+    rest = [*parts[first:], "*"] if parts[-1] == "**" else list(parts[first:])
+    base = Path(*parts[:first])
+    hidden = any(part.startswith(".") for part in rest)
+    found = [path for path in base.glob("/".join(rest)) if hidden or not _is_hidden(path, base)]
+    return sorted(str(path) for path in found if path.is_file())
+
+
+def _is_hidden(path: Path, folder: Path) -> bool:
+    """Whether a file, or a folder on the way to it, begins with a dot."""
+    return any(part.startswith(".") for part in path.relative_to(folder).parts)
+
+
+def reads_once(path: str) -> bool:
+    """Whether this is standard input, a pipe or a device, from which nothing can be read a second time."""
+    if path == STANDARD_INPUT:
+        return True
+    if isinstance(path, HeldFile):
+        return False
+    try:
+        mode = Path(path).stat().st_mode
+    except (OSError, ValueError):
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def _visible_files(folder: Path) -> list[str]:
     """Return all files below a folder but hidden ones."""
     inside = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    visible = [str(path) for path in inside if not any(p.startswith(".") for p in path.relative_to(folder).parts)]
+    visible = [str(path) for path in inside if not _is_hidden(path, folder)]
     if not visible:
         raise FileError(f"there is no file in the folder {folder}")
     return visible
@@ -149,13 +187,35 @@ class HeldFile(str):
 def open_bytes(path: str) -> Iterator[BinaryIO]:
     """Open a file for reading, decompressed by the end of its name; errors name the file."""
     if path == STANDARD_INPUT:
-        yield sys.stdin.buffer
+        with naming("standard input"):
+            yield sys.stdin.buffer
         return
-    held = isinstance(path, HeldFile)
-    source = pa.BufferReader(path.content) if isinstance(path, HeldFile) else path
-    compression = COMPRESSIONS.get(Path(path).suffix) if held else "detect"
-    with naming(path), pa.input_stream(source, compression=compression) as stream:
+    with naming(path), pa.input_stream(arrow_source(path), compression=COMPRESSIONS.get(Path(path).suffix)) as stream:
         yield cast(BinaryIO, io.BufferedReader(stream, 1 << 20))
+
+
+def arrow_source(path: str) -> Any:
+    """Return what Arrow is to open for a file: it takes no names that are not UTF-8, and cannot seek in pipes."""
+    if isinstance(path, HeldFile):
+        return pa.BufferReader(path.content)
+    if path == STANDARD_INPUT:
+        return sys.stdin.buffer
+    if reads_once(path) or not is_unicode(path):
+        return Path(path).open("rb")
+    return str(Path(path).absolute())  # Arrow would take a "~" at the beginning for somebody's folder
+
+
+def read_whole(stream: BinaryIO, path: str, most: int = LARGEST_WHOLE) -> bytes:
+    """Read all of a stream, or refuse it: so much can only be read where it comes in parts."""
+    content = stream.read(most + 1)
+    if len(content) > most:
+        raise InputError(f"{path} holds more than {most >> 20:,} MiB, too much to be read as a whole: split it")
+    return content
+
+
+def printable_name(path: str) -> str:
+    """Return a file's name as text, whatever its bytes."""
+    return os.fsencode(path).decode(errors="replace") if not is_unicode(path) else str(path)
 
 
 @contextmanager
@@ -165,9 +225,11 @@ def naming(path: str) -> Iterator[None]:
         yield
     except FileError:
         raise
+    except UnicodeDecodeError as error:  # Arrow leaves the names of columns as they are
+        raise FileError(f"{path}: it holds names that are not valid UTF-8") from error
     except (pa.ArrowException, OSError, EOFError) as error:
-        reason = str(error).splitlines()[0] if str(error) else "it cannot be read"
-        raise FileError(f"{path}: {reason}") from error
+        said = system_reason(error) if isinstance(error, OSError) else str(error)
+        raise FileError(f"{path}: {said.splitlines()[0][:500] if said else 'it cannot be read'}") from error
 
 
 def byte_lines(stream: BinaryIO, path: str) -> Iterator[tuple[int, bytes]]:
@@ -179,13 +241,17 @@ def byte_lines(stream: BinaryIO, path: str) -> Iterator[tuple[int, bytes]]:
         yield number, line.removeprefix(b"\xef\xbb\xbf").rstrip(b"\r\n") if number == 1 else line.rstrip(b"\r\n")
 
 
-def text_lines(stream: BinaryIO, path: str, policy: Policy) -> Iterator[tuple[int, str]]:
-    """Yield (number, line) as text; a line that is not UTF-8 is left to the policy."""
-    for number, line in byte_lines(stream, path):
-        try:
-            yield number, line.decode()
-        except UnicodeDecodeError:
-            policy.bad(InputError(f"{path}, line {number} is not valid UTF-8"))
+def decode_line(line: bytes, place: str) -> str:
+    """Return a line as text."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        raise InputError(f"{place} is not valid UTF-8") from None
+
+
+def too_large(place: str, advice: str) -> InputError:
+    """Return the error for a document that grows and grows, ready to raise."""
+    return InputError(f"{place}: the document is larger than {LARGEST_DOCUMENT >> 20} MiB. {advice}")
 
 
 def batches(rows: Iterable[Row], batch_bytes: int = BATCH_BYTES) -> Iterator[Documents]:
@@ -198,9 +264,16 @@ def batches(rows: Iterable[Row], batch_bytes: int = BATCH_BYTES) -> Iterator[Doc
             yield make_batch(waiting)
             waiting, size = [], 0
         waiting.append(row)
-        size += len(row[1]) if is_text else ITEM_BYTES * len(row[1])
+        size += _size_of(row)
     if waiting:
         yield make_batch(waiting)
+
+
+def _size_of(row: Row) -> int:
+    """Return about how many bytes a document takes."""
+    content, spans = row[1], row[2]
+    size = len(content) if isinstance(content, str) else sum(map(len, content)) + ITEM_BYTES * len(content)
+    return size + SPAN_BYTES * len(spans) + DOCUMENT_BYTES
 
 
 def gather(small: Iterable[Documents], batch_bytes: int) -> Iterator[Documents]:
@@ -214,7 +287,7 @@ def gather(small: Iterable[Documents], batch_bytes: int) -> Iterator[Documents]:
             waiting, size = [], 0
         if plain:
             waiting.append(batch)
-            size += batch.content.nbytes
+            size += batch.content.nbytes + FILE_BYTES
         else:
             yield batch
     if waiting:
@@ -266,7 +339,7 @@ def spans_from_offsets(text: str, offsets: Iterable[tuple[int, int, str]]) -> li
     >>> spans_from_offsets('He met  "Ann Lee", then left.', [(9, 16, "PER")])
     [(2, 4, 'PER')]
     """
-    bounds = np.array([match.span() for match in re.finditer(r"\S+", text)], dtype=np.int64).reshape(-1, 2)
+    bounds = word_bounds(text)
     spans = []
     for first, last, label in offsets:
         start = int(np.searchsorted(bounds[:, 1], first, side="right"))
@@ -274,6 +347,12 @@ def spans_from_offsets(text: str, offsets: Iterable[tuple[int, int, str]]) -> li
         if start < end:
             spans.append((start, end, label))
     return spans
+
+
+def word_bounds(text: str) -> npt.NDArray[np.int64]:
+    """Return where each string between white space begins and ends: (words, 2)."""
+    places = (place for match in re.finditer(r"\S+", text) for place in match.span())
+    return np.fromiter(places, dtype=np.int64).reshape(-1, 2)
 
 
 def parse_document(document: Any, place: str) -> Row:
@@ -291,16 +370,16 @@ def parse_document(document: Any, place: str) -> Row:
         raise InputError(f"{place}: a document needs items (a list of strings) or text (a string)")
     given = document.get("spans")
     if not isinstance(given, list | tuple | None):
-        raise InputError(f"{place}: spans must be a list, got {given!r}")
+        raise InputError(f"{place}: spans must be a list, got {shorten(given)}")
     spans = [_parse_span(span, place) for span in given or []]
     name = None if document.get("id") is None else str(document.get("id"))
     for text in (name or "", *([content] if isinstance(content, str) else content), *(span[2] for span in spans)):
-        if not text.isascii() and not _is_unicode(text):
+        if not text.isascii() and not is_unicode(text):
             raise InputError(f"{place} is not valid Unicode")
     return name, content, spans, place
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
     """Whether a string can be written as UTF-8: it has no lone surrogates."""
     try:
         text.encode()
@@ -314,12 +393,12 @@ def _parse_span(span: Any, place: str) -> tuple[int, int, str]:
     try:
         start, end, label = (span["start"], span["end"], span["label"]) if hasattr(span, "get") else span
     except (KeyError, TypeError, ValueError):
-        raise InputError(f"{place}: a span needs start, end and label, got {span!r}") from None
+        raise InputError(f"{place}: a span needs start, end and label, got {shorten(span)}") from None
     whole = all(
         isinstance(bound, int) and not isinstance(bound, bool) and abs(bound) < 2**62 for bound in (start, end)
     )
     if not whole or not isinstance(label, str):
-        raise InputError(f"{place}: a span needs whole numbers start and end and a label, got {span!r}")
+        raise InputError(f"{place}: a span needs whole numbers start and end and a label, got {shorten(span)}")
     return start, end, label
 
 

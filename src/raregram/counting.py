@@ -9,7 +9,6 @@ spans need one more radix sort, by the further item, to be in the order of their
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,10 +18,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raregram.contexts import KINDS, KnownWords, Numbers, build_vocabulary, insert_pads, split_texts
-from raregram.corpus import Documents, Policy
+from raregram.contexts import (
+    KINDS,
+    KnownWords,
+    Numbers,
+    build_vocabulary,
+    check_labels,
+    insert_pads,
+    split_texts,
+)
+from raregram.corpus import Documents, Policy, word_bounds
 from raregram.counts import LONGEST_NGRAM, SIDES, Ints, counts_header, parse_spans, shape_name
-from raregram.errors import InputError, check_choice, check_count
+from raregram.errors import InputError, check_choice, check_count, shorten
 from raregram.shapes import shapes_of
 from raregram.sorting import find_heads, number_groups, sort_further
 from raregram.storage import Span
@@ -173,10 +180,11 @@ def _items_of(documents: Documents, plan: Plan, policy: Policy) -> tuple[Documen
         documents = _as_letters(documents)
     items, lengths = split_documents(documents, plan.kind)
     outside = _outside(documents, lengths)
-    for row in np.unique(documents.span_document[outside]).tolist():
-        policy.bad(InputError(_describe_outside(documents, outside, row, int(lengths[row]))))
     if outside.any():
-        documents = _without(documents, np.unique(documents.span_document[outside]))
+        rows, firsts = np.unique(documents.span_document[outside], return_index=True)
+        for which in np.flatnonzero(outside)[firsts].tolist():  # the first one of each document
+            policy.bad(InputError(_describe_outside(documents, which, lengths)))
+        documents = _without(documents, rows)
         items, lengths = split_documents(documents, plan.kind)
     return _padded(documents, items, lengths, plan) if plan.pad else (documents, items, lengths)
 
@@ -194,11 +202,10 @@ def _as_letters(documents: Documents) -> Documents:
     if not len(documents.span_document):
         return documents
     start, end = documents.span_start.copy(), documents.span_end.copy()
-    for row in np.unique(documents.span_document).tolist():
-        bounds = np.array([match.span() for match in re.finditer(r"\S+", documents.content[row].as_py())]).reshape(
-            -1, 2
-        )
-        here = np.flatnonzero(documents.span_document == row)
+    order = np.argsort(documents.span_document, kind="stable")
+    rows, firsts = np.unique(documents.span_document[order], return_index=True)
+    for row, here in zip(rows.tolist(), np.split(order, firsts[1:]), strict=True):
+        bounds = word_bounds(documents.content[row].as_py())
         inside = here[(start[here] >= 0) & (start[here] < end[here]) & (end[here] <= len(bounds))]
         start[inside], end[inside] = bounds[start[inside], 0], bounds[end[inside] - 1, 1]
         outside = np.setdiff1d(here, inside)
@@ -226,12 +233,12 @@ def _outside(documents: Documents, lengths: Ints) -> npt.NDArray[np.bool_]:
     )
 
 
-def _describe_outside(documents: Documents, outside: npt.NDArray[np.bool_], row: int, length: int) -> str:
-    which = int(np.flatnonzero(outside & (documents.span_document == row))[0])
+def _describe_outside(documents: Documents, which: int, lengths: Ints) -> str:
+    row, label = int(documents.span_document[which]), documents.span_label[which].as_py()
     start, end = documents.span_start[which], documents.span_end[which]
     return (
-        f"{documents.where(row)}: the span {documents.span_label[which]} from {start} to {end} "
-        f"does not fit into a document of {length} items"
+        f"{documents.where(row)}: the span {label if len(label) < 60 else shorten(label)} from {start} to {end} "
+        f"does not fit into a document of {lengths[row]} items"
     )
 
 
@@ -278,7 +285,7 @@ def _target_windows(
     encoded = documents.span_label.dictionary_encode()
     labels = plan.labels or {}
     names = [labels.get(label, label) for label in encoded.dictionary.to_pylist()]
-    targets = tuple(sorted(set(names))) if plan.targets is None else plan.targets
+    targets = tuple(sorted(check_labels(set(names)))) if plan.targets is None else plan.targets
     codes = np.asarray(encoded.indices)
     boundary = documents.span_start if plan.side == "left" else documents.span_end
     place = boundary - plan.n if plan.side == "left" else boundary

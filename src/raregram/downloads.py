@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import lzma
 import re
 import shutil
 import stat
@@ -18,15 +19,18 @@ from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, TypeAlias
 
-from raregram.errors import FileError
+from raregram.errors import FileError, system_reason
 
 Progress: TypeAlias = Callable[[int], None]
 Group: TypeAlias = tuple[str, str]  # the folder of some files, and their suffix
 
+LARGEST_DOWNLOAD = 1 << 26  # bytes of an archive as it comes
 LARGEST_ARCHIVE = 1 << 30  # bytes when unpacked
+LARGEST_HEADER = 1 << 20  # bytes of what an archive says of a member
+MOST_MEMBERS = 10_000
 CHUNK = 1 << 18
 TIMEOUT = 60.0  # seconds without a word from a server
-DAMAGE = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error)
+DAMAGE = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 
 
 def download(url: str, folder: Path, progress: Progress) -> Path:
@@ -46,7 +50,7 @@ def download(url: str, folder: Path, progress: Progress) -> Path:
             return download(url, folder, progress)
     except FileError:
         raise
-    except (OSError, HTTPException) as error:
+    except (OSError, HTTPException, ValueError) as error:  # ValueError: of a host that is no name
         reason = getattr(error, "reason", None) or error
         raise FileError(f"cannot download {url}: {reason}. Run again to continue") from error
     return part
@@ -72,14 +76,26 @@ def _receive(url: str, response: Any, part: Path, have: int, progress: Progress)
         forget(part)
         _remember(response.headers, part)
     got = 0
-    with part.open("ab", buffering=0) as file:
-        while data := response.read1(CHUNK):
-            file.write(data)
-            got += len(data)
-            progress(len(data))
+    _append(part, b"")  # it is there even if nothing comes
+    while data := response.read1(CHUNK):
+        _append(part, data)
+        got += len(data)
+        progress(len(data))
+        if have * goes_on + got > LARGEST_DOWNLOAD:
+            forget(part)
+            raise FileError(f"cannot download {url}: it is larger than {LARGEST_DOWNLOAD >> 20} MiB")
     length = response.headers.get("Content-Length")
-    if length is not None and got != int(length):
+    if length is not None and str(got) != length.strip():
         raise FileError(f"cannot download {url}: it was cut off after {part.stat().st_size:,} bytes. Run again")
+
+
+def _append(part: Path, data: bytes) -> None:
+    """Write what came at once, so that a killed run keeps it; a full disk may take the beginning of it only."""
+    try:
+        with part.open("ab") as file:
+            file.write(data)
+    except OSError as error:
+        raise FileError(f"cannot write {part}: {system_reason(error)}. Run again to continue") from error
 
 
 def _remember(headers: Any, part: Path) -> None:
@@ -107,14 +123,16 @@ def unpack(archive: Path, draft: Path, name: str, wanted: re.Pattern[str]) -> bo
     """Write the wanted files of an archive into a folder, and return whether there are any."""
     try:
         with archive.open("rb") as file:
+            if archive.stat().st_size > LARGEST_DOWNLOAD:
+                raise FileError(f"refused, since it is larger than {LARGEST_DOWNLOAD >> 20} MiB")
             unpack_one = _unpack_zip if zipfile.is_zipfile(file) else _unpack_tar
             return unpack_one(file, draft, wanted)
-    except (*DAMAGE, EOFError, NotImplementedError) as error:
-        raise FileError(f"{name} is not a .tgz, .tar.gz or .zip archive, or it is damaged") from error
     except FileError as error:
         raise FileError(f"{name}: {error}") from error
+    except (*DAMAGE, EOFError, RuntimeError, ValueError) as error:  # RuntimeError: it is locked, or packed strangely
+        raise FileError(f"{name} is not a .tgz, .tar.gz or .zip archive, or it is damaged") from error
     except OSError as error:
-        raise FileError(f"cannot unpack {name}: {error.strerror or error}") from error
+        raise FileError(f"cannot unpack {name} to {draft}: {system_reason(error)}") from error
 
 
 def _unpack_tar(file: IO[bytes], draft: Path, wanted: re.Pattern[str]) -> bool:
@@ -122,7 +140,7 @@ def _unpack_tar(file: IO[bytes], draft: Path, wanted: re.Pattern[str]) -> bool:
     file.seek(0)
     compressed = file.read(2) == b"\x1f\x8b"
     file.seek(0)
-    plain: Any = gzip.GzipFile(fileobj=file) if compressed else file
+    plain: Any = _Careful(gzip.GzipFile(fileobj=file) if compressed else file)
     with tarfile.open(fileobj=plain, mode="r:") as archive:
         members = {}
         for member in _checked(archive, lambda member: (member.name, member.size)):
@@ -135,6 +153,19 @@ def _unpack_tar(file: IO[bytes], draft: Path, wanted: re.Pattern[str]) -> bool:
             assert content is not None
             _write_member(content, draft / PurePosixPath(name).name)
         return any(draft.iterdir())
+
+
+class _Careful:
+    """A stream of a tar archive, of which no more is read at once than an honest header or chunk has."""
+
+    def __init__(self, file: Any) -> None:
+        self.file, self.seek, self.tell = file, file.seek, file.tell
+
+    def read(self, size: int) -> bytes:
+        """Read some bytes."""
+        if not 0 <= size <= LARGEST_HEADER:
+            raise FileError(f"refused, since it says more than {LARGEST_HEADER >> 20} MiB of a member")
+        return bytes(self.file.read(size))
 
 
 def _read_to_the_end(file: IO[bytes]) -> None:
@@ -166,7 +197,9 @@ def _unpack_zip(file: IO[bytes], draft: Path, wanted: re.Pattern[str]) -> bool:
 def _checked(members: Iterable[Any], name_and_size: Callable[[Any], tuple[str, int]]) -> Iterator[Any]:
     """Yield members whose name stays inside, as long as their sizes do not add up to too much."""
     total = 0
-    for member in members:
+    for number, member in enumerate(members):
+        if number >= MOST_MEMBERS:
+            raise FileError(f"refused, since it has more than {MOST_MEMBERS:,} members")
         name, size = name_and_size(member)
         path = PurePosixPath(name.replace("\\", "/"))
         if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", name):

@@ -17,14 +17,14 @@ import sys
 import tempfile
 import urllib.request
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
 from raregram.downloads import CHUNK, Progress, download, forget, unpack
-from raregram.errors import FileError, must_be
+from raregram.errors import FileError, must_be, system_reason
 from raregram.storage import atomic_path
 
 REUTERS = "reuters-21578"
@@ -77,6 +77,7 @@ def fetch_reuters(
     """
     home, place = cache_folder() / REUTERS, _place(source)
     if not refresh and (found := _present(home, place)):
+        _tidy(home)
         return found
     with _cache_named(home), _locked(home), _workshop(home) as work:
         if not refresh and (found := _present(home, place)):  # another run may just have brought it
@@ -106,10 +107,16 @@ def content_digest(files: Iterable[Path]) -> str:
 
 def _place(source: str | None) -> str | Path | None:
     """Return a source as a URL to download, a path or None for npm."""
-    if source is None or urlsplit(source).scheme in ("http", "https"):
+    if source is None:
+        return None
+    try:
+        scheme, path = urlsplit(source).scheme, urlsplit(source).path
+    except ValueError:  # brackets that hold no address
+        scheme, path = "", ""
+    if scheme in ("http", "https"):
         return source
-    if urlsplit(source).scheme == "file":
-        return Path(urllib.request.url2pathname(urlsplit(source).path))
+    if scheme == "file":
+        return Path(urllib.request.url2pathname(path))
     if "://" in source:
         raise must_be("source", "fetch_reuters", "a file, a folder, or an http, https or file URL", source)
     return Path(source).expanduser().absolute()
@@ -171,8 +178,9 @@ def _cache_named(home: Path) -> Iterator[None]:
     except FileError:
         raise
     except OSError as error:
-        reason = error.strerror or error
-        raise FileError(f"cannot use the cache {home}: {reason}. RAREGRAM_HOME names another folder") from error
+        raise FileError(
+            f"cannot use the cache {home}: {system_reason(error)}. RAREGRAM_HOME names another folder"
+        ) from error
 
 
 @contextmanager
@@ -183,22 +191,32 @@ def _locked(home: Path) -> Iterator[None]:
         yield
 
 
-def _lock(file: IO[bytes]) -> None:
-    """Lock a file, and wait for that as long as it takes."""
+def _lock(file: IO[bytes], wait: bool = True) -> None:
+    """Lock a file, and wait for that as long as it takes; or raise `OSError` if it is not free."""
     if sys.platform == "win32":
         import msvcrt
 
         file.seek(0)
         while True:
             try:
-                msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+                msvcrt.locking(file.fileno(), msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
             except OSError:  # it was not free for ten seconds
+                if not wait:
+                    raise
                 continue
             return
     else:
         import fcntl
 
-        fcntl.flock(file, fcntl.LOCK_EX)
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+
+def _tidy(home: Path) -> None:
+    """Remove what a run that was killed at its very end has left, unless another one is at work now."""
+    if (home / ".work").exists():
+        with suppress(OSError), (home / ".lock").open("ab") as file:  # a cache may be read-only
+            _lock(file, wait=False)
+            shutil.rmtree(home / ".work", ignore_errors=True)
 
 
 @contextmanager

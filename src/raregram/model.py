@@ -5,7 +5,7 @@ It keeps the frequencies of the spans that it holds (the sufficient statistics) 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from numbers import Real
@@ -33,7 +33,7 @@ from raregram.contexts import (
     split_spaced,
     unspaced,
 )
-from raregram.counts import DENOMINATORS, SIDES, suffix
+from raregram.counts import DENOMINATORS, LARGEST_TOTAL, LONGEST_NGRAM, SIDES, suffix
 from raregram.errors import InputError, ParameterError, check_choice, check_count, check_lam, must_be
 from raregram.explanation import Explanation, Term
 from raregram.ratios import Floats
@@ -108,6 +108,12 @@ class Settings:
         check_choice("kind", "fit", self.kind, KINDS)
         check_choice("denominator", "fit", self.denominator, DENOMINATORS)
         check_choice("unseen", "fit", self.unseen, UNSEEN)
+        for name in ("target", "shape", "corpus"):
+            if not isinstance(getattr(self, name), str if name == "target" else str | None):
+                raise must_be(name, "fit", "a string", getattr(self, name))
+        check_count("n", "fit", self.n, at_most=LONGEST_NGRAM)
+        for name in ("n_nu", "n_de"):
+            check_count(name, "fit", getattr(self, name), at_least=0, at_most=LARGEST_TOTAL)
         check_lam(self.lam, "fit")
         if ESTIMATORS[self.estimator].selects:
             check_choice("criterion", "fit", self.criterion, CRITERIA)
@@ -129,6 +135,8 @@ class Settings:
         if not isinstance(self.tau, int | float) or not 0 <= self.tau <= 1:
             raise must_be("tau", "fit", "a number from 0 to 1", self.tau)
         check_choice("criterion", "fit", self.criterion, CRITERIA_OF_SPANS)
+        for name in ("longest", "longest_shapes"):
+            check_count(name, "fit", getattr(self, name), at_least=0, at_most=self.n)
         if self.size is not None:
             check_count("size", "fit", self.size)
         if self.max_bytes is not None:
@@ -190,9 +198,10 @@ class Model:
         with storage.damage_named(path):
             settings = Settings(**table.header)
         if settings.longest_shapes and settings.shape is not None:
-            shape_function(settings.shape)  # raises where there is none
+            _check_shape(settings.shape, path)
         with storage.damage_named(path):
             by_span = {part.span: part for part in table.parts}
+            _check_sound(settings, by_span)
             if settings.estimator == "backoff":  # it may hold nothing of some spans
                 return cls.build(settings, table.items, list(by_span.values()))
             return cls.build(settings, table.items, [by_span[span] for span in settings.spans])
@@ -394,8 +403,9 @@ class Model:
         numbers = self.numbers([list(items)])
         trace = self.table.trace(numbers)
         anywhere = self.table.anywhere[np.minimum(numbers[0], len(self.items))]  # -1 is the last one, too
-        shape = shape_function(layout.shape) if layout.longest_shapes and layout.shape is not None else None
-        shapes = [] if shape is None else [shape(item) for item in items]
+        shapes = []
+        if layout.longest_shapes and layout.shape is not None:
+            shapes = list(map(shape_function(layout.shape, remember=False), items))
         names = [*items, *(near if k == layout.outwards[0] else far for k, (near, far) in enumerate(shapes))]
         terms = []
         for distance in sorted(range(n), key=lambda distance: layout.outwards[distance]):
@@ -446,6 +456,24 @@ class Model:
             selected=bool(self.cells.selected[cell]),
             value=float(self.values[cell]),
         )
+
+
+def _check_shape(name: str, path: PathLike) -> None:
+    """Raise if there is no such shape function, which is no fault of the file."""
+    try:
+        shape_function(name)
+    except ParameterError as error:
+        raise ParameterError(f"{path}: {error}") from error
+
+
+def _check_sound(settings: Settings, parts: Mapping[Span, SpanRows]) -> None:
+    """Raise `ValueError` for what no fit gives, in a file that someone made by hand."""
+    if not set(parts) <= set(settings.spans):
+        raise ValueError("there are spans that the estimator does not have")
+    for (start, _), part in parts.items():
+        times = settings.n if start >= 2 * settings.n else 1  # an item at whatever position may be everywhere
+        if (part.values > np.array([settings.n_nu, settings.n_de, 1]) * [times, times, 1]).any():
+            raise ValueError("a frequency is above its total")
 
 
 def _as_sequence(ngrams: NGramsLike) -> NGramsLike:

@@ -20,14 +20,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from raregram.corpus import LONGEST_LINE, STANDARD_INPUT, expand, naming
+from raregram.contexts import check_labels
+from raregram.corpus import (
+    COMPRESSIONS,
+    LONGEST_LINE,
+    STANDARD_INPUT,
+    arrow_source,
+    expand,
+    naming,
+    open_bytes,
+    read_whole,
+    reads_once,
+)
 from raregram.counts import Counts
-from raregram.errors import FileError, InputError, ParameterError
+from raregram.errors import FileError, InputError, ParameterError, name_some, shorten
 from raregram.formats import CONTEXTS, recognise
-from raregram.formats.tables import CONTENT, open_parquet
+from raregram.formats.parquet import parquet_batches
+from raregram.formats.tables import CONTENT
 from raregram.storage import is_raregram_file
 
 READ_BYTES = 1 << 22  # of text at a time; a pipe gives what it has
+ROWS = 1 << 16  # of a table at a time
 COLUMNS = ("ngram", "label", "f_nu", "f_de")
 
 
@@ -76,26 +89,29 @@ def read_contexts(source: str, rename: Mapping[str, str] | None = None, document
     if source == STANDARD_INPUT:
         return _read_lines(lambda size: os.read(sys.stdin.fileno(), size), "standard input")
     path = Path(source)
-    if not path.exists():
-        raise FileError(f"{source} does not exist")
-    if is_raregram_file(path):
-        return iter([_whole_ngrams(Counts.load(path), source)])
-    if path.is_dir():
-        raise FileError(f"{source} is a folder; name the files in it")
+    with naming(source):
+        if not path.exists():
+            raise FileError(f"{source} does not exist")
+        once = reads_once(source)
+        if not once and is_raregram_file(path):
+            return iter([_whole_ngrams(Counts.load(path), source)])
+        if path.is_dir():
+            raise FileError(f"{source} is a folder; name the files in it")
     suffix = Path(source.removesuffix(".gz").removesuffix(".zst")).suffix.lower()
     if suffix in (".parquet", ".pq"):
         return _read_table(_parquet_batches(source), source, rename or {}, documents)
     if suffix == ".csv":
         return _read_table(_csv_batches(source), source, rename or {})
-    with path.open("rb") as file:
-        if file.read(4) == b"PAR1":
-            raise FileError(f"{source} is not a raregram file, or it is truncated or damaged")
-    return _read_text(path)
+    if not once:
+        with naming(source), path.open("rb") as file:
+            if file.read(4) == b"PAR1":
+                raise FileError(f"{source} is not a raregram file, or it is truncated or damaged")
+    return _read_text(source)
 
 
 def are_contexts(sources: Sequence[str]) -> bool:
     """Whether sources hold contexts rather than documents: the first of them tells."""
-    return recognise(expand(sources)[0]) == CONTEXTS
+    return any(recognise(source) == CONTEXTS for source in expand(sources)[:1])
 
 
 def read_counts(
@@ -117,7 +133,7 @@ def read_counts(
         n: number of items of a context; None for as many as the first one has.
         options: `spans`, `side`, `kind` and `denominator` of `Counts.from_contexts` and `Counts.from_ngrams`.
     """
-    files = [source for source in sources if source != STANDARD_INPUT and is_raregram_file(source)]
+    files = [source for source in sources if not reads_once(source) and is_raregram_file(source)]
     stack: list[Counts] = []
     for source in (source for source in sources if source not in files):
         for batch in read_contexts(source, rename):
@@ -145,12 +161,23 @@ def _push(stack: list[Counts], table: Counts) -> None:
 def _add_all(tables: list[Counts]) -> Counts:
     """Merge tables of parts of one input; a label that a part lacks has the frequency 0 there."""
     names = {target for table in tables for target in table.targets}
+    if len({table.targets for table in tables}) > 1:  # else they were named, or there are no more than in one part
+        check_labels(names)
     aligned = [table.with_targets(sorted(names)) for table in tables]
     return sum(aligned[1:], start=aligned[0])
 
 
 def _count_batch(batch: Batch, targets: Sequence[str] | None, options: dict[str, Any]) -> Counts:
     """Count the rows of a batch, by frequencies if it has them, else by labels."""
+    try:
+        return _count_rows(batch, targets, options)
+    except InputError as error:
+        if batch.source in str(error):
+            raise
+        raise InputError(f"{batch.source}: {error}", error.row) from error
+
+
+def _count_rows(batch: Batch, targets: Sequence[str] | None, options: dict[str, Any]) -> Counts:
     denominator = options.pop("denominator", "complement")
     columns = batch.columns
     if "f_nu" in columns and "f_de" in columns:
@@ -164,18 +191,36 @@ def _count_batch(batch: Batch, targets: Sequence[str] | None, options: dict[str,
             f"{batch.where(0)} has no label: expected label<TAB>items, or a table with the column label, "
             "or with the columns f_nu and f_de"
         )
-    labels = columns["label"].to_pylist()
+    labels = _labels(columns["label"], batch.source)
     return Counts.from_contexts(batch.ngrams, labels, targets=targets, where=batch.where, **options)
+
+
+def _labels(column: pa.Array, source: str) -> list[Any]:
+    """Return the labels of a batch: strings, or lists of them."""
+    kind = (
+        column.type.value_type
+        if pa.types.is_list(column.type) or pa.types.is_dictionary(column.type)
+        else column.type
+    )
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
+        raise InputError(f"{source}: the column label must hold strings, or lists of them, not {column.type}")
+    return list(column.to_pylist())
 
 
 def _frequencies(batch: Batch, name: str) -> npt.NDArray[Any]:
     """Return a column of numbers, also from text; the error names the row that is none."""
     column = batch.columns[name]
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if not any(is_kind(column.type) for is_kind in NUMBERS):
+        raise InputError(f"{batch.source}: the column {name} must hold whole numbers, not {column.type}")
+    if not pa.types.is_floating(column.type) and not pa.types.is_integer(column.type):
+        column = column.cast(pa.string())
     if pa.types.is_string(column.type):
         plain = pc.match_substring_regex(column, r"^\s*-?\d+(\.\d*)?([eE]\+?\d+)?\s*$")
         for row in np.flatnonzero(~np.asarray(plain.fill_null(True)))[:1].tolist():
             found = column[row].as_py()
-            raise InputError(f"{batch.where(row)}: {name} must be a whole number, got {found!r}", row)
+            raise InputError(f"{batch.where(row)}: {name} must be a whole number, got {shorten(found)}", row)
         column = pc.utf8_trim_whitespace(column)
     if column.null_count:
         row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
@@ -190,10 +235,15 @@ def _whole_ngrams(counts: Counts, source: str) -> Batch:
     return Batch(source, "row", 1, counts.whole_ngrams().lists())
 
 
-def _read_text(path: Path) -> Iterator[Batch]:
+def _read_text(source: str) -> Iterator[Batch]:
     """Yield the lines of a text file, compressed or not."""
-    with naming(str(path)), pa.input_stream(str(path), compression="detect") as stream:
-        yield from _read_lines(stream.read, str(path))
+    with naming(source), _open_stream(source) as stream:
+        yield from _read_lines(stream.read, source)
+
+
+def _open_stream(source: str) -> Any:
+    """Open a file, decompressed by the end of its name."""
+    return pa.input_stream(arrow_source(source), compression=COMPRESSIONS.get(Path(source).suffix))
 
 
 def _read_lines(read: Callable[[int], bytes], source: str) -> Iterator[Batch]:
@@ -289,7 +339,7 @@ def _table_batch(records: pa.RecordBatch, source: str, first: int, rename: Mappi
     for name, theirs in names.items():
         if theirs not in records.schema.names and (name == "ngram" or name in rename):
             raise InputError(
-                f"{source} has no column {theirs!r}; it has {', '.join(records.schema.names)}. "
+                f"{source} has no column {theirs!r}; it has {name_some(records.schema.names)}. "
                 f"Say which one is meant with --columns {name}=NAME"
             )
     known = {name: records.column(theirs) for name, theirs in names.items() if theirs in records.schema.names}
@@ -298,18 +348,32 @@ def _table_batch(records: pa.RecordBatch, source: str, first: int, rename: Mappi
 
 
 def _parquet_batches(source: str) -> Iterator[pa.RecordBatch]:
-    with naming(source), open_parquet(source) as file:
-        yield from file.iter_batches()
+    return parquet_batches(source, ROWS)
 
 
 def _csv_batches(source: str) -> Iterator[pa.RecordBatch]:
     """Yield batches of text columns: what is a number is decided by what the column is for."""
+    held = None
+    if reads_once(source):  # but it is opened twice
+        with open_bytes(source) as stream:
+            held = read_whole(stream, source)
     with naming(source):
-        with pa.input_stream(source, compression="detect") as stream, pyarrow.csv.open_csv(stream) as reader:
+        with _open_csv(source, held) as stream, pyarrow.csv.open_csv(stream) as reader:
             as_text = {name: pa.string() for name in reader.schema.names}
         options = pyarrow.csv.ConvertOptions(column_types=as_text, strings_can_be_null=False)
-        with (
-            pa.input_stream(source, compression="detect") as stream,
-            pyarrow.csv.open_csv(stream, convert_options=options) as reader,
-        ):
+        with _open_csv(source, held) as stream, pyarrow.csv.open_csv(stream, convert_options=options) as reader:
             yield from reader
+
+
+def _open_csv(source: str, held: bytes | None) -> Any:
+    return _open_stream(source) if held is None else pa.BufferReader(held)
+
+
+NUMBERS = (
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_decimal,
+    pa.types.is_null,
+    pa.types.is_string,
+    pa.types.is_large_string,
+)

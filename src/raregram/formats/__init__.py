@@ -37,13 +37,15 @@ from raregram.corpus import (
     naming,
     open_bytes,
     parse_document,
+    reads_once,
 )
 from raregram.errors import FileError, InputError, check_choice
 from raregram.formats.columns import read_conll, read_stanford_tsv
 from raregram.formats.docbin import read_docbin
+from raregram.formats.parquet import open_parquet
 from raregram.formats.reuters import read_reuters_json, read_reuters_sgml
 from raregram.formats.running import read_stanford_slash, read_stanford_xml, read_text
-from raregram.formats.tables import open_parquet, read_jsonl, read_parquet, read_table
+from raregram.formats.tables import read_jsonl, read_parquet, read_table
 
 FORMATS: dict[str, Reader] = {
     "parquet": read_parquet,
@@ -91,8 +93,9 @@ def _read_files(paths: Iterable[str], options: Options) -> Iterator[Documents]:
 
 def recognise(path: str) -> str:
     """Return the name of a file's format, by the end of its name or else by its first lines."""
-    if path == STANDARD_INPUT:
-        raise FileError("the format of standard input must be named: --format " + "|".join(FORMATS))
+    if reads_once(path):
+        shown = "standard input" if path == STANDARD_INPUT else path
+        raise FileError(f"the format of {shown} must be named: --format " + "|".join(FORMATS))
     name = path.removesuffix(".gz").removesuffix(".zst")
     if (suffix := Path(name).suffix.lower()) in BY_SUFFIX:
         return BY_SUFFIX[suffix]

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
 
-from raregram.corpus import STANDARD_INPUT, Documents, Options, Row, batches, open_bytes, text_lines
-from raregram.errors import InputError
+from raregram.corpus import (
+    LARGEST_DOCUMENT,
+    Documents,
+    Options,
+    Row,
+    batches,
+    byte_lines,
+    decode_line,
+    open_bytes,
+    reads_once,
+    too_large,
+)
+from raregram.errors import InputError, shorten
 
 DOCUMENT_MARK = "-DOCSTART-"
 NEW_DOCUMENT = "# newdoc"  # the mark of CoNLL-U
+SAMPLE = 1 << 20  # bytes looked at at a time for marks
 COMMENT = re.compile(r"# ?(?:newpar\b|[\w.:-]+ ?= ?)")  # of CoNLL-U: "# text = ..."; a lone "#" may be an item
 
 
@@ -17,17 +30,15 @@ def read_conll(path: str, options: Options) -> Iterator[Documents]:
     """Yield the documents of a file of columns: up to a mark, or to a blank line if the file has no marks."""
     sentences = options.sentences or not _has_marks(path)
     with open_bytes(path) as stream:
-        yield from batches(
-            _rows(text_lines(stream, path, options.policy), path, options, sentences, None), options.batch_bytes
-        )
+        rows = _rows(byte_lines(stream, path), path, options, sentences, None)
+        yield from batches(rows, options.batch_bytes)
 
 
 def read_stanford_tsv(path: str, options: Options) -> Iterator[Documents]:
     """Yield the documents of Stanford NER's output with one item and its tag a line."""
     with open_bytes(path) as stream:
-        yield from batches(
-            _rows(text_lines(stream, path, options.policy), path, options, True, "\t"), options.batch_bytes
-        )
+        rows = _rows(byte_lines(stream, path), path, options, True, "\t")
+        yield from batches(rows, options.batch_bytes)
 
 
 def decode_tags(tags: Iterable[str]) -> list[tuple[int, int, str]]:
@@ -57,19 +68,27 @@ def decode_tags(tags: Iterable[str]) -> list[tuple[int, int, str]]:
 
 
 def _has_marks(path: str) -> bool:
-    """Whether a file has document marks; standard input is taken to have them."""
-    if path == STANDARD_INPUT:
+    """Whether a file has document marks; what can be read only once is taken to have them."""
+    if reads_once(path):
         return True
+    marks = tuple(f"\n{mark}".encode() for mark in (DOCUMENT_MARK, NEW_DOCUMENT))
     with open_bytes(path) as stream:
-        return any(line.startswith((DOCUMENT_MARK.encode(), NEW_DOCUMENT.encode())) for line in stream)
+        end = b"\n" + stream.read(SAMPLE).removeprefix(b"\xef\xbb\xbf")
+        while not any(mark in end for mark in marks):
+            data = stream.read(SAMPLE)
+            if not data:
+                return False
+            end = end[-max(map(len, marks)) :] + data
+    return True
 
 
 def _rows(
-    lines: Iterable[tuple[int, str]], path: str, options: Options, sentences: bool, separator: str | None
+    lines: Iterable[tuple[int, bytes]], path: str, options: Options, sentences: bool, separator: str | None
 ) -> Iterator[Row]:
     """Gather items and tags up to the end of each document."""
     document = _Document(path)
-    for number, line in lines:
+    for number, data in lines:
+        line = data.decode(errors="replace")
         blank = not line.strip()
         if blank or line.startswith((DOCUMENT_MARK, NEW_DOCUMENT)):
             document.end_sentence()
@@ -79,12 +98,15 @@ def _rows(
             continue
         if COMMENT.match(line):
             continue
+        place = f"{path}, line {number}"
+        document.grow(len(data), number)
         try:
-            document.add(number, *_columns(line, options, f"{path}, line {number}", separator))
+            line = decode_line(data, place) if "\ufffd" in line else line
+            document.add(*_columns(line, options, place, separator))
         except InputError as error:
             if not document.broken:  # a document counts as skipped once, however many of its lines are broken
                 options.policy.bad(error)
-            document.add(number, "?", "O")
+            document.add("?", "O")
             document.broken = True
     document.end_sentence()
     yield from document.row()
@@ -94,16 +116,23 @@ class _Document:
     """A document as its lines come."""
 
     def __init__(self, path: str) -> None:
-        self.path, self.first, self.broken = path, 1, False
+        self.path, self.first, self.broken, self.size = path, 1, False, 0
         self.items: list[str] = []
         self.tags: list[str] = []  # of the sentence that is being read
         self.spans: list[tuple[int, int, str]] = []
 
-    def add(self, number: int, item: str, tag: str) -> None:
-        """Take in a line."""
+    def grow(self, size: int, number: int) -> None:
+        """Refuse to take in more lines than a document may have."""
         self.first = self.first if self.items else number
+        self.size += size
+        if self.size > LARGEST_DOCUMENT:
+            advice = f"A blank line (--sentences) or {DOCUMENT_MARK} ends a document"
+            raise too_large(f"{self.path}, line {self.first}", advice)
+
+    def add(self, item: str, tag: str) -> None:
+        """Take in a line."""
         self.items.append(item)
-        self.tags.append(tag)
+        self.tags.append(sys.intern(tag))  # there are few, each very often
 
     def end_sentence(self) -> None:
         """Decode the tags of a sentence: no span goes beyond it."""
@@ -126,7 +155,7 @@ def _columns(line: str, options: Options, place: str, separator: str | None) -> 
         wanted = max(options.item_column, options.tag_column)
         raise InputError(f"{place} has {len(columns)} columns, but column {wanted + 1} was asked for") from None
     if len(columns) < 2:
-        raise InputError(f"{place} has only one column: {line!r}")
+        raise InputError(f"{place} has only one column: {shorten(line)}")
     if not item or not tag:
-        raise InputError(f"{place} has an empty item or tag: {line!r}")
+        raise InputError(f"{place} has an empty item or tag: {shorten(line)}")
     return item, tag

@@ -11,24 +11,25 @@ import html
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from raregram.corpus import BATCH_BYTES, LONGEST_LINE, Documents, Options, Row, batches, open_bytes
+from raregram.corpus import BATCH_BYTES, LARGEST_DOCUMENT, Documents, Options, Row, batches, open_bytes, read_whole
 from raregram.errors import InputError
 
 FEWEST_WORDS = 20
 CLOSING_MARK = re.compile(r"(?:^|\s)(?:Reuter|REUTER)[\s.]*$")
-ARTICLE = re.compile(r"<REUTERS\b([^>]*)>(.*?)</REUTERS>", re.DOTALL)
-NUMBER = re.compile(r'NEWID="(\d+)"')
-BODY = re.compile(r"<BODY>(.*?)</BODY>", re.DOTALL)
+ARTICLE, END_OF_ARTICLE = re.compile(r"<REUTERS\b"), "</REUTERS>"
+NUMBER = re.compile(r'NEWID="(\d{1,18})"')
 
 
 def read_reuters_json(path: str, options: Options) -> Iterator[Documents]:
     """Yield the articles of one of the npm package's files: a JSON array of objects with `id` and `body`."""
     with open_bytes(path) as stream:
         try:
-            articles = json.load(stream)
-            found = [(str(article["id"]), str(article.get("body") or "")) for article in articles]
+            articles = json.loads(read_whole(stream, path, LARGEST_DOCUMENT).decode("utf-8-sig"))
+            found = [(_plain(article["id"]), _plain(article.get("body") or "")) for article in articles]
+        except InputError:
+            raise
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise InputError(f"{path} is not a JSON array of Reuters articles") from None
     return batches(_documents(found, path, options), options.batch_bytes)
@@ -39,6 +40,13 @@ def read_reuters_sgml(path: str, options: Options) -> Iterator[Documents]:
     with open_bytes(path) as stream:
         articles = _sgml_articles(stream, path)
         yield from batches(_documents(articles, path, options), options.batch_bytes)
+
+
+def _plain(value: Any) -> str:
+    """Return a string or a number as text."""
+    if not isinstance(value, str | int | float):
+        raise TypeError(value)
+    return str(value)
 
 
 def clean_body(body: str) -> str:
@@ -65,13 +73,27 @@ def _sgml_articles(stream: BinaryIO, path: str) -> Iterator[tuple[str, str]]:
     """Yield (number, body) of each article, reading no more than needed."""
     waiting = ""
     while data := stream.read(BATCH_BYTES):
-        waiting += data.decode("latin-1")
-        end = 0
-        for match in ARTICLE.finditer(waiting):
-            number, body = NUMBER.search(match[1]), BODY.search(match[2])
-            if number and body:
-                yield number[1], html.unescape(body[1])
-            end = match.end()
-        waiting = waiting[end:]
-        if len(waiting) > LONGEST_LINE:
+        *articles, waiting = (waiting + data.decode("latin-1")).split(END_OF_ARTICLE)
+        yield from (found for article in articles if (found := _number_and_body(article, path)))
+        if len(waiting) > LARGEST_DOCUMENT:
             raise InputError(f"{path} has an article that never ends")
+    if ARTICLE.search(waiting):
+        raise InputError(f"{path} ends inside an article: it is cut off")
+
+
+def _number_and_body(article: str, path: str) -> tuple[str, str] | None:
+    """Return what is in an article up to its end mark, if it has both.
+
+    Places are looked for one after the other: a pattern for all would take for ever where its end is missing.
+    """
+    begin = ARTICLE.search(article)
+    inside = article.find(">", begin.end()) if begin else -1
+    first = article.find("<BODY>", inside)
+    last = article.find("</BODY>", first)
+    number = NUMBER.search(article, begin.end(), inside) if begin and inside > 0 else None
+    if not number or not inside < first < last:
+        return None
+    try:
+        return number[1], html.unescape(article[first + len("<BODY>") : last])
+    except ValueError:  # of thousands of digits
+        raise InputError(f"{path}, article {number[1]} has a character reference that is no character") from None

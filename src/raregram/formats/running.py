@@ -11,17 +11,21 @@ from typing import BinaryIO, TypeAlias
 import numpy as np
 
 from raregram.corpus import (
+    LARGEST_DOCUMENT,
     LONGEST_LINE,
     Documents,
     Options,
     Row,
     batches,
+    byte_lines,
     make_batch,
     open_bytes,
+    printable_name,
+    reads_once,
     spans_from_offsets,
-    text_lines,
+    too_large,
 )
-from raregram.errors import InputError
+from raregram.errors import InputError, shorten
 from raregram.formats.columns import decode_tags
 
 Spans: TypeAlias = list[tuple[int, int, str]]
@@ -32,7 +36,8 @@ ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'"
 
 def read_text(path: str, options: Options) -> Iterator[Documents]:
     """Yield the documents of plain text: the file, its lines or its paragraphs."""
-    if options.split == "file" and options.cut is not None:
+    twice = options.policy.on_error == "skip"  # a text is looked through before its first piece is counted
+    if options.split == "file" and options.cut is not None and not (twice and reads_once(path)):
         return _read_in_pieces(path, options, *options.cut)
     return batches(_parsed(path, options, lambda text: (text, [])), options.batch_bytes)
 
@@ -55,11 +60,11 @@ def parse_slash(text: str) -> tuple[list[str], Spans]:
     """
     items: list[str] = []
     spans: Spans = []
-    for line in text.splitlines():
+    for line in text.split("\n"):  # other white space does not end a sentence
         pairs = [word.rpartition("/")[::2] for word in line.split()]
         for item, tag in pairs:
             if not item or not tag:
-                raise InputError(f"expected item/TAG, got {(item or '') + '/' + tag!r}")
+                raise InputError(f"expected item/TAG, got {shorten((item or '') + '/' + tag)}")
         spans += [(len(items) + a, len(items) + b, label) for a, b, label in decode_tags(tag for _, tag in pairs)]
         items += [item for item, _ in pairs]
     return items, spans
@@ -104,42 +109,53 @@ def _parsed(path: str, options: Options, parse: Callable[[str], tuple[str | list
 
 
 def _texts(path: str, options: Options) -> Iterator[tuple[str | None, str, str]]:
-    """Yield (id, text, place) of each document of a file of text."""
+    """Yield (id, text, place) of each document of a file of text; one that is not UTF-8 is left to the policy."""
     with open_bytes(path) as stream:
-        if options.split == "file":
-            text = "\n".join(line for _, line in text_lines(stream, path, options.policy))
-            yield path, text, path
-            return
-        paragraph: list[str] = []
-        first = 1
-        for number, line in text_lines(stream, path, options.policy):
-            first = first if paragraph else number
-            if line.strip():
-                paragraph.append(line)
-            if paragraph and (options.split == "lines" or not line.strip()):
-                yield None, "\n".join(paragraph), f"{path}, line {first}"
-                paragraph = []
-        if paragraph:
-            yield None, "\n".join(paragraph), f"{path}, line {first}"
+        for first, data in _parts(byte_lines(stream, path), path, options.split):
+            name, place = (printable_name(path), path) if options.split == "file" else (None, f"{path}, line {first}")
+            try:
+                yield name, data.decode(), place
+            except UnicodeDecodeError as error:
+                line = first + data.count(b"\n", 0, error.start)
+                options.policy.bad(InputError(f"{path}, line {line} is not valid UTF-8"))
+
+
+def _parts(lines: Iterator[tuple[int, bytes]], path: str, split: str) -> Iterator[tuple[int, bytes]]:
+    """Yield (number of the first line, bytes) of the file, of each line or of each paragraph."""
+    part: list[bytes] = []
+    first, size = 1, 0
+    for number, line in lines:
+        blank = split != "file" and not line.decode(errors="replace").strip()
+        if not blank:
+            first = first if part else number
+            part.append(line)
+            size += len(line) + 1
+        if size > LARGEST_DOCUMENT:
+            raise too_large(f"{path}, line {first}", "Where lines or paragraphs are documents, say so: --split")
+        if part and (split == "lines" or blank):
+            yield first, b"\n".join(part)
+            part, size = [], 0
+    if part or split == "file":
+        yield first, b"\n".join(part)
 
 
 def _read_in_pieces(path: str, options: Options, n: int, kind: str) -> Iterator[Documents]:
     """Yield one text as pieces that overlap by n - 1 items, so that each of its N-grams is in exactly one."""
-    if options.policy.on_error == "skip" and not _is_valid(path, options):
+    if options.policy.on_error == "skip" and not _is_valid(path, options, n, kind):
         return
     with open_bytes(path) as stream:
         overlap, begins = "", True
-        for piece, ends in _cut(_decoded(stream, path, options.batch_bytes), n, kind):
-            batch = make_batch([(path, overlap + piece, [], path)])
+        for piece, ends in _cut(_decoded(stream, path, options.batch_bytes), path, n, kind):
+            batch = make_batch([(printable_name(path), overlap + piece, [], path)])
             yield replace(batch, begins=np.array([begins]), ends=np.array([ends]))
             overlap, begins = _last_items(overlap + piece, n - 1, kind), False
 
 
-def _is_valid(path: str, options: Options) -> bool:
-    """Whether a file is UTF-8 all through; one that is not is left to the policy."""
+def _is_valid(path: str, options: Options, n: int, kind: str) -> bool:
+    """Whether a file is text all through; one that is not is left to the policy."""
     try:
         with open_bytes(path) as stream:
-            for _ in _decoded(stream, path, options.batch_bytes):
+            for _ in _cut(_decoded(stream, path, options.batch_bytes), path, n, kind):
                 pass
     except InputError as error:
         options.policy.bad(error)
@@ -147,19 +163,27 @@ def _is_valid(path: str, options: Options) -> bool:
     return True
 
 
-def _cut(texts: Iterator[str], n: int, kind: str) -> Iterator[tuple[str, bool]]:
+def _cut(texts: Iterator[str], path: str, n: int, kind: str) -> Iterator[tuple[str, bool]]:
     """Cut running text after white space (or anywhere, for letters) into pieces of at least n items."""
-    ready, waiting = "", ""
+    ready, waiting, size = "", [""], 0
     for text in texts:
-        waiting += text
-        if len(waiting) > LONGEST_LINE:
-            raise InputError(f"there are {LONGEST_LINE >> 20} MiB of text without white space: is this a text file?")
-        cut = len(waiting) if kind == "letters" else _after_last_space(waiting)
-        if len(_last_items(waiting[:cut], n, kind).split() if kind == "words" else waiting[:cut]) >= n:
+        words = kind == "words"
+        if words and text.isspace() and waiting[-1][-1:].isspace():
+            continue  # nothing but more white space
+        waiting.append(" " if words and text.isspace() else text)
+        size += len(waiting[-1])
+        if size > LONGEST_LINE:
+            raise InputError(f"{path}: there are {LONGEST_LINE >> 20} MiB with fewer than {n} {kind}: is this text?")
+        if words and not _after_last_space(waiting[-1]):
+            continue  # nothing more can be cut off than before
+        joined = "".join(waiting)
+        cut = _after_last_space(joined) if words else len(joined)
+        if len(_last_items(joined[:cut], n, kind).split() if words else joined[:cut]) >= n:
             if ready:
                 yield ready, False
-            ready, waiting = waiting[:cut], waiting[cut:]
-    yield ready + waiting, True
+            ready, joined = joined[:cut], joined[cut:]
+        waiting, size = [joined], len(joined)
+    yield ready + "".join(waiting), True
 
 
 def _after_last_space(text: str) -> int:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from raregram.corpus import (
     Documents,
@@ -20,38 +18,29 @@ from raregram.corpus import (
     Row,
     batches,
     byte_lines,
-    naming,
+    decode_line,
     open_bytes,
     parse_document,
 )
-from raregram.errors import InputError
+from raregram.errors import InputError, name_some, shorten
+from raregram.formats.parquet import check_sound, parquet_batches
 
 FILE, ROW = "_file", "_row"  # columns of a table that say from which file and row of it a document was read
 ROWS = 1024  # documents of a table at a time
+MOST_ITEMS, LARGEST_TEXT = 1 << 27, 1 << 28  # items, or bytes of text, of a document: to count them takes some 5 GB
 
 
 def read_parquet(path: str, options: Options) -> Iterator[Documents]:
     """Yield the documents of a Parquet file."""
-    with naming(path), open_parquet(path) as file:
-        yield from from_batches(file.iter_batches(batch_size=ROWS), path, options)
-
-
-@contextmanager
-def open_parquet(path: str) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file; one that is compressed as a whole is first read into memory."""
-    if not path.endswith((".gz", ".zst")):
-        with pq.ParquetFile(path) as file:
-            yield file
-        return
-    with open_bytes(path) as stream, pq.ParquetFile(pa.BufferReader(stream.read())) as file:
-        yield file
+    yield from from_batches(parquet_batches(path, ROWS, options.batch_bytes), path, options)
 
 
 def read_table(table: pa.Table | pa.RecordBatch | pa.RecordBatchReader, options: Options) -> Iterator[Documents]:
     """Yield the documents of an Arrow table."""
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
-    return from_batches(table.to_batches(ROWS) if isinstance(table, pa.Table) else table, "the table", options)
+    record_batches = table.to_batches(ROWS) if isinstance(table, pa.Table) else table
+    return from_batches(check_sound(record_batches, "the table"), "the table", options)
 
 
 def read_jsonl(path: str, options: Options) -> Iterator[Documents]:
@@ -67,18 +56,35 @@ def json_rows(lines: Iterable[tuple[str, bytes]], policy: Policy) -> Iterator[Ro
         if not line.strip():
             continue
         try:
-            yield parse_document(_parse_json(line, place), place)
+            yield _parse_json(line, place)
         except InputError as error:
             policy.bad(error)
 
 
-def _parse_json(line: bytes, place: str) -> object:
+def _parse_json(line: bytes, place: str) -> Row:
+    text = decode_line(line, place)
     try:
-        return json.loads(line)
-    except UnicodeDecodeError:
-        raise InputError(f"{place} is not valid UTF-8") from None
+        return parse_document(DECODER.decode(text), place)
+    except InputError:
+        raise
     except (ValueError, RecursionError) as error:  # not JSON, or a number that is too long
         raise InputError(f"{place} is not valid JSON: {error}") from None
+
+
+def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse an object that says two things under one name."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {shorten(max(names, key=names.count))} stands twice")
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=_distinct_keys, parse_constant=_no_constant)
 
 
 class RowPlaces(Sequence[str]):
@@ -120,7 +126,10 @@ def _from_records(record_batches: list[pa.RecordBatch], source: str, first: int,
     table = pa.Table.from_batches(record_batches)
     column = next((name for name in CONTENT if name in table.column_names), None)
     if column is None:
-        raise InputError(f"{source} has no column items or text; it has {', '.join(table.column_names)}")
+        raise InputError(f"{source} has no column items or text; it has {name_some(table.column_names)}")
+    for name in (column, "spans", "id"):
+        if table.column_names.count(name) > 1:
+            raise InputError(f"{source} has several columns called {name!r}")
     columns = {name: _typed(table, name, source) for name in (column, "spans", "id") if name in table.column_names}
     places = RowPlaces(table, source, first)
     whole = np.ones(len(table), dtype=bool)
@@ -129,6 +138,10 @@ def _from_records(record_batches: list[pa.RecordBatch], source: str, first: int,
             for row in np.flatnonzero(_lacking(columns[name], nullable=name == "spans")).tolist():
                 options.policy.bad(InputError(f"{places[row]}: {name} is missing, or a part of it", row))
                 whole[row] = False
+    for row in np.flatnonzero(_too_large(columns[column])).tolist():
+        most = f"{LARGEST_TEXT >> 20} MiB" if column == "text" else f"{MOST_ITEMS:,} items"
+        options.policy.bad(InputError(f"{places[row]}: the document has more than {most}: split it", row))
+        whole[row] = False
     kept = np.flatnonzero(whole)
     columns = {name: values.filter(pa.array(whole)) for name, values in columns.items()}
     texts, items = (columns[column], None) if column == "text" else (None, columns[column])
@@ -168,6 +181,13 @@ def _lacking(column: pa.Array, nullable: bool) -> npt.NDArray[np.bool_]:
         null = np.any([np.asarray(part.is_null()) for part in parts], axis=0)
         lacking[np.repeat(np.arange(len(column)), np.asarray(pc.list_value_length(column).fill_null(0)))[null]] = True
     return lacking
+
+
+def _too_large(column: pa.Array) -> npt.NDArray[np.bool_]:
+    """Return which rows hold a document that would take too much memory."""
+    is_text = pa.types.is_string(column.type)
+    sizes = pc.binary_length(column) if is_text else pc.list_value_length(column)
+    return np.asarray(sizes.fill_null(0)) > (LARGEST_TEXT if is_text else MOST_ITEMS)
 
 
 def _is_text(kind: pa.DataType) -> bool:

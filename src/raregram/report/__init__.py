@@ -10,7 +10,7 @@ from typing import Any
 from raregram.report.figures import figures
 from raregram.report.page import page
 from raregram.report.tables import Table, tables
-from raregram.storage import atomic_path
+from raregram.storage import atomic_path, write_errors_named
 
 
 def write_report(results: dict[str, Any], folder: Path) -> Path:
@@ -36,6 +36,7 @@ def as_csv(table: Table) -> str:
 
 
 def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    with write_errors_named(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as draft:
         draft.write_bytes(content)

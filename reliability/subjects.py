@@ -1,0 +1,331 @@
+"""Every reader of raregram with valid files, made by raregram or by the libraries that define their formats."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import random
+import shutil
+import tarfile
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import raregram as rg
+from loaders import forge, read_as_raregram_file, whole_files
+from mutations import BLIND, JSON, TEXT, Mutation
+from raregram.cli.experiments import _config, _load_results, _results_named
+from raregram.corpus import Documents, Options, Policy
+from raregram.counting import Plan, count_batch
+from raregram.downloads import unpack
+from raregram.errors import InputError, ParameterError
+from raregram.fetching import REUTERS_FILE
+from raregram.formats import read_documents
+from raregram.formats.tables import documents_table
+from raregram.reading import read_contexts, read_counts
+
+PACKINGS = {"gz": "gzip", "zst": "zstd", "bz2": "bz2", "lz4": "lz4"}
+
+CORPUS = [
+    (["Mr", "Lee", "flew", "to", "New", "York", "."], [(1, 2, "PER"), (4, 6, "LOC")]),
+    (["Oslo", "is", "in", "Norway", "naïve", "\U0001f600"], [(0, 1, "LOC"), (3, 4, "LOC")]),
+    (["nobody", "was", "there"], []),
+]
+CONTEXTS = [("LOC", "he lives in"), ("O", "she said that"), ("LOC", "they met in"), ("PER", "then came naïve")]
+
+
+class WrongAnswerError(Exception):
+    """What was read is not what the file holds."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A reader, and how to damage what it reads."""
+
+    name: str
+    files: dict[str, bytes]  # name -> content of valid ones
+    read: Callable[[Path, random.Random], None]
+    mutations: Sequence[Mutation] = TEXT
+    columns: tuple[str, ...] = ()  # of a table; tables with strange columns are made as well
+
+
+# What is read
+
+
+def read_as_documents(path: Path, rng: random.Random, format_name: str | None, split: str = "file") -> None:
+    """Read documents, count them, write them as Parquet and read them again."""
+    options = Options(format_name, split, policy=Policy(rng.choice(["stop", "skip"])))
+    found = list(read_documents(str(path), options))
+    for batch in found:
+        _check_round_trip(batch, path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that some were skipped
+        rg.count(str(path), n=2, format=format_name, split=split, on_error=options.policy.on_error, threads=1)
+
+
+def _check_round_trip(batch: Documents, path: Path) -> None:
+    table = documents_table(batch)
+    again = path.with_suffix(".again.parquet")
+    pq.write_table(table, again)
+    read = [documents_table(documents) for documents in read_documents(str(again))]
+    if (pa.concat_tables(read) if read else table[:0]).to_pylist() != table.to_pylist():
+        raise WrongAnswerError("documents differ after they were written and read")
+    count_batch(batch, Plan(n=1, pad=True), Policy("skip")).items.to_pylist()
+
+
+def read_as_contexts(path: Path, rng: random.Random) -> None:
+    """Read contexts one way, and count them."""
+    contexts = sum(len(batch) for batch in read_contexts(str(path)))
+    counts = read_counts([str(path)], spans=["units", "whole"])
+    if "f_nu" not in path.name and rng.random() < 0.5 and int(counts.totals[0]) != contexts:
+        frequencies = any("f_nu" in batch.columns for batch in read_contexts(str(path)))
+        if not frequencies:
+            raise WrongAnswerError(f"{contexts} contexts were read and {counts.totals[0]} counted")
+
+
+def read_as_archive(path: Path, rng: random.Random) -> None:
+    """Unpack an archive, which must leave nothing beside the folder that it is given."""
+    draft = path.with_name("unpacked")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir()
+    before = set(path.parent.rglob("*"))
+    unpack(path, draft, str(path), REUTERS_FILE)
+    if beside := {found for found in path.parent.rglob("*") if draft not in found.parents} - before:
+        raise WrongAnswerError(f"it wrote {beside}")
+
+
+def read_as_settings(path: Path, rng: random.Random) -> None:
+    """Read the settings of an experiment."""
+    try:
+        _config(str(path), {})
+    except ParameterError as error:  # it names the setting, and the command line the file
+        raise InputError(f"{path}: {error}") from error
+
+
+def read_as_results(path: Path, rng: random.Random) -> None:
+    """Read the results of an experiment and make the tables of a report."""
+    from raregram.report.tables import tables
+
+    results = _load_results(path)
+    with _results_named(path):
+        tables(results)
+
+
+# Valid files
+
+
+def _bio(spans: list[tuple[int, int, str]], size: int, prefixed: bool) -> list[str]:
+    tags = ["O"] * size
+    for start, end, label in spans:
+        for place in range(start, end):
+            tags[place] = (("B-" if place == start else "I-") if prefixed else "") + label
+    return tags
+
+
+def _lines(form: str, mark: str, prefixed: bool) -> bytes:
+    """Return the corpus with an item and its tag a line."""
+    documents = []
+    for items, spans in CORPUS:
+        pairs = zip(items, _bio(spans, len(items), prefixed), strict=True)
+        documents.append(mark + "".join(form.format(item, tag) for item, tag in pairs))
+    return "\n".join(documents).encode()
+
+
+def _marked() -> bytes:
+    """Return the corpus with entities as elements."""
+    lines = []
+    for items, spans in CORPUS:
+        words = list(items)
+        for start, end, label in spans:
+            words[start] = f"<{label}>{words[start]}"
+            words[end - 1] += f"</{label}>"
+        lines.append(" ".join(words))
+    return "\n".join(lines).encode()
+
+
+def _rows(texts: bool = False) -> list[dict[str, Any]]:
+    spans = [[dict(zip(("start", "end", "label"), span, strict=True)) for span in of_one] for _, of_one in CORPUS]
+    content = [{"text": " ".join(items)} if texts else {"items": items} for items, _ in CORPUS]
+    return [{"id": f"d{i}", **body, "spans": s} for i, (body, s) in enumerate(zip(content, spans, strict=True))]
+
+
+def _parquet(table: pa.Table, **options: Any) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, **options)
+    return sink.getvalue()
+
+
+def pack(data: bytes, compression: str) -> bytes:
+    """Compress a file."""
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, compression) as stream:
+        stream.write(data)
+    return bytes(sink.getvalue())
+
+
+def _docbin() -> bytes:
+    import spacy
+
+    nlp = spacy.blank("en")
+    docs = spacy.tokens.DocBin()
+    for items, spans in CORPUS:
+        doc = spacy.tokens.Doc(nlp.vocab, words=items)
+        doc.ents = [spacy.tokens.Span(doc, start, end, label) for start, end, label in spans]
+        docs.add(doc)
+    return bytes(docs.to_bytes())
+
+
+def _reuters_json() -> bytes:
+    bodies = [f"Prices of number {number} rose. " * 6 + "\n Reuter\n\x03" for number in range(3)]
+    return json.dumps([{"id": str(i), "title": "x", "body": body} for i, body in enumerate(bodies, 1)]).encode()
+
+
+def _reuters_sgml() -> bytes:
+    articles = [
+        f'<REUTERS TOPICS="YES" NEWID="{number}">\n<TEXT>\n<TITLE>X</TITLE><BODY>'
+        f"{f'Prices &lt;of> number {number} rose &amp; fell. ' * 5}\n Reuter\n&#3;</BODY></TEXT>\n</REUTERS>\n"
+        for number in range(1, 4)
+    ]
+    return ('<!DOCTYPE lewis SYSTEM "lewis.dtd">\n' + "".join(articles)).encode("latin-1")
+
+
+def _tar(compressed: bool) -> bytes:
+    sink = io.BytesIO()
+    with tarfile.open(fileobj=sink, mode="w:gz" if compressed else "w") as archive:
+        for number in range(2):
+            member = tarfile.TarInfo(f"package/data/full/reuters-00{number}.json")
+            member.size = len(_reuters_json())
+            archive.addfile(member, io.BytesIO(_reuters_json()))
+    return sink.getvalue()
+
+
+def _zip() -> bytes:
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("data/full/reuters-000.json", _reuters_json())
+        archive.writestr("data/other.txt", b"text")
+    return sink.getvalue()
+
+
+SETTINGS = b"""# an experiment
+corpus = ["a.jsonl"]
+seed = 3
+n = 4
+targets = ["LOC", "PER"]
+sizes = [10, 100]
+lams = [1e-5, 0.001]
+denominator = "all"
+"""
+
+
+def _results() -> bytes:
+    """Return the results of a tiny experiment."""
+    from raregram.experiment import Config, run
+
+    rng = random.Random(3)
+    rows: dict[str, list[Any]] = {"items": [], "spans": []}
+    for _ in range(60):
+        items = [rng.choice("a b c d e f g h".split()) for _ in range(20)]  # noqa: SIM905
+        rows["items"].append(items)
+        rows["spans"].append([{"start": at, "end": at + 1, "label": rng.choice(["LOC", "PER"])} for at in (6, 12)])
+    small = Config(corpus=("x",), train=30, valid=15, test=15, n=2, k=10, sizes=(2, 5), lams=(1e-3, 1e-2), seed=1)
+    with tempfile.TemporaryDirectory() as folder:
+        return json.dumps(run(small, pa.table(rows), Path(folder))).encode()
+
+
+def _jsonl() -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in [*_rows(), *_rows(texts=True)]).encode()
+
+
+def _slash() -> bytes:
+    tagged = ((items, _bio(spans, len(items), False)) for items, spans in CORPUS)
+    return "\n".join(" ".join(map("{}/{}".format, items, tags)) for items, tags in tagged).encode()
+
+
+def _plain() -> bytes:
+    return "\n\n".join(" ".join(items) for items, _ in CORPUS).encode()
+
+
+def _document_tables() -> dict[str, bytes]:
+    return {
+        "items.parquet": _parquet(pa.Table.from_pylist(_rows()), write_page_checksum=True),
+        "text.parquet": _parquet(pa.Table.from_pylist(_rows(texts=True) * 400), row_group_size=100),
+    }
+
+
+def _document_files() -> dict[str, dict[str, bytes]]:
+    """Return the files of every format of documents."""
+    conll = {"d.conll": _lines("{} NN {}\n", "-DOCSTART- -X- O\n\n", True), "e": _lines("{}\t{}\n", "", True)}
+    return {
+        "jsonl": {"d.jsonl": _jsonl()},
+        "conll": conll,
+        "stanford-tsv": {"d.tsv": _lines("{}\t{}\n", "", False)},
+        "stanford-slash": {"d.slash": _slash()},
+        "stanford-xml": {"d.xml": _marked()},
+        "reuters-json": {"reuters-000.json": _reuters_json()},
+        "reuters-sgml": {"reut2-000.sgm": _reuters_sgml()},
+        "text": {"d.txt": _plain()},
+        "spacy": {"d.spacy": _docbin()},
+        "parquet": _document_tables(),
+    }
+
+
+def _context_files() -> dict[str, dict[str, bytes]]:
+    """Return the files of every format of contexts."""
+    labels, ngrams = ([row[i] for row in CONTEXTS] for i in (0, 1))
+    tsv = "".join(f"{label}\t{ngram}\n" for label, ngram in CONTEXTS).encode()
+    rows = "".join(f'"{ngram}",{label}\n' for label, ngram in CONTEXTS).encode()
+    counted = pa.table({"ngram": ngrams, "f_nu": [5, 0, 3, 1], "f_de": [1, 7, 0, 2]})
+    return {
+        "context-lines": {"c.tsv": tsv, "c.txt": "\n".join(ngrams).encode(), "c.gz": gzip.compress(tsv)},
+        "csv": {"c.csv": b"ngram,label\n" + rows, "f.csv": b"ngram,f_nu,f_de\nlives in,5,1\nsaid that,0,7\n"},
+        "context-parquet": {
+            "c.parquet": _parquet(pa.table({"ngram": ngrams, "label": labels})), "f.parquet": _parquet(counted),
+        },
+    }  # fmt: skip
+
+
+def _ending(files: dict[str, bytes], end: str) -> dict[str, bytes]:
+    return {name: data for name, data in files.items() if name.endswith(end)}
+
+
+def make_subjects(only: Sequence[str] = ()) -> list[Subject]:
+    """Return every reader with its files, or those that are named."""
+    documents, contexts = _document_files(), _context_files()
+    mutations = {"spacy": BLIND, "parquet": BLIND, "jsonl": JSON, "reuters-json": JSON, "context-parquet": BLIND}
+    columns = {"parquet": ("items", "text", "spans", "id"), "context-parquet": ("ngram", "label", "f_nu", "f_de")}
+    packed = {f"d.jsonl.{end}": pack(_jsonl(), kind) for end, kind in PACKINGS.items()}
+    mixed = {f"{kind}.x": next(iter(files.values())) for kind, files in documents.items() if kind != "spacy"}
+    archives = {"a.tgz": _tar(True), "a.tar": _tar(False), "a.zip": _zip()}
+    made = [
+        *(
+            Subject(kind, files, partial(read_as_documents, format_name=kind), mutations.get(kind, TEXT))
+            for kind, files in documents.items()
+        ),
+        *(
+            Subject(f"text-{split}", documents["text"], partial(read_as_documents, format_name="text", split=split))
+            for split in ("lines", "paragraphs")
+        ),
+        Subject("compressed", packed, partial(read_as_documents, format_name="jsonl"), BLIND),
+        Subject("recognised", mixed, partial(read_as_documents, format_name=None)),
+        *(Subject(kind, files, read_as_contexts, mutations.get(kind, TEXT)) for kind, files in contexts.items()),
+        Subject("archives", archives, read_as_archive, BLIND),
+        Subject("settings", {"s.toml": SETTINGS}, read_as_settings, JSON),
+        *(
+            Subject(kind, _ending(whole_files(), end), read_as_raregram_file, (*BLIND, *[forge] * 6))
+            for kind, end in (("counts", ".counts"), ("models", ".rgm"))
+        ),
+    ]
+    if not only or "results" in only:
+        made.append(Subject("results", {"results.json": _results()}, read_as_results, JSON))
+    chosen = [subject for subject in made if not only or subject.name in only]
+    return [replace(subject, columns=columns.get(subject.name, ())) for subject in chosen]

@@ -1,0 +1,746 @@
+"""Damaged, strange and enormous inputs: every reader reads or refuses them, within bounds, and says what is wrong."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import random
+import subprocess
+import sys
+import tarfile
+import threading
+import zipfile
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import raregram as rg
+from raregram import cli, contexts, corpus, downloads
+from raregram.cli import experiments
+from raregram.corpus import HeldFile, Options, Policy, batches, expand
+from raregram.errors import FileError, InputError, ParameterError, RaregramError
+from raregram.fetching import REUTERS_FILE, fetch_reuters
+from raregram.formats import columns, docbin, parquet, read_documents, recognise, reuters, running, tables
+from raregram.reading import are_contexts, read_contexts, read_counts
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "reliability"))
+
+import giants
+import mutations
+import readers
+import subjects
+
+RAREGRAM = Path(sys.executable).with_name("raregram")
+SUBJECTS = {subject.name: subject for subject in subjects.make_subjects()}
+
+
+def documents(source, format_name=None, **options):
+    """All documents of a source as (content, spans)."""
+    found = []
+    for batch in read_documents(source, Options(format_name, **options)):
+        rows = tables.documents_table(batch).to_pylist()
+        found += [
+            (row.get("text", row.get("items")), [tuple(span.values()) for span in row["spans"]]) for row in rows
+        ]
+    return found
+
+
+def skipping():
+    return Policy("skip")
+
+
+# Fuzzing
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_damaged_files_are_read_or_refused(tmp_path, name):
+    subject = SUBJECTS[name]
+    mutated = 101 * len(subject.files)
+    for number in (*range(0, 101, 7), *range(mutated, mutated + 30)):
+        file, data = readers.make_input(subject, number, seed=7)
+        (tmp_path / file).write_bytes(data)
+        outcome = readers.judge(subject, tmp_path / file, random.Random(number))
+        assert outcome in ("read", "error"), f"{name}:{number}"
+
+
+@pytest.mark.parametrize("name", [name for name, subject in SUBJECTS.items() if any(readers.harmless(subject))])
+def test_changes_that_should_have_no_effect_have_none(tmp_path, name):
+    assert readers.check_harmless(SUBJECTS[name], tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["parquet", "conll", "context-lines"])
+def test_damaged_files_give_no_traceback_on_the_command_line(tmp_path, name):
+    assert readers.check_commands([SUBJECTS[name]], runs=2, seed=3, folder=tmp_path) == []
+
+
+def test_an_input_is_the_same_whenever_it_is_made():
+    subject = SUBJECTS["jsonl"]
+    assert readers.make_input(subject, 500, 1) == readers.make_input(subject, 500, 1)
+    assert readers.make_input(subject, 500, 1) != readers.make_input(subject, 500, 2)
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (ValueError("oops"), "ValueError at test_hostile_input.py"),
+        (InputError("something is wrong"), "the error does not name the file"),
+        (InputError("x.txt " + "x" * 5000), "the error has 5,006 letters"),
+        (InputError("x.txt is bad"), "error"),
+    ],
+)
+def test_wrong_answers_are_noticed(tmp_path, error, outcome):
+    def read(path, rng):
+        raise error
+
+    subject = subjects.Subject("x", {"x.txt": b"x"}, read)
+    assert readers.judge(subject, tmp_path / "x.txt", random.Random(0)).startswith(outcome)
+
+
+def test_a_process_that_ends_is_noticed():
+    (fault,) = readers.fuzz("nobody", inputs=1, seed=0, until=float("inf")).faults
+    assert "ended by exit code 1" in fault
+
+
+def test_a_read_that_changes_documents_is_noticed(tmp_path, monkeypatch):
+    (batch,) = read_documents([{"items": ["a", "b"]}], None)
+    monkeypatch.setattr(subjects, "read_documents", lambda path: read_documents([{"items": ["a", "c"]}]))
+    with pytest.raises(subjects.WrongAnswerError, match="differ"):
+        subjects._check_round_trip(batch, tmp_path / "x")
+
+
+def test_mutations_of_a_table_write_every_kind_of_column():
+    rng = random.Random(1)
+    made = [pq.read_schema(io.BytesIO(mutations.strange_table(["text", "spans"], rng))) for _ in range(200)]
+    kinds = {str(field.type) for schema in made for field in schema if field.name == "text"}
+    assert {"string", "large_string", "string_view", "binary", "null"} <= kinds
+
+
+# Enormous inputs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "scale"),
+    [("gzip bomb, 8 GB of one word", 0.02), ("tar archive, a header of 4 GB", 0.01), ("a million labels", 0.01)],
+)
+def test_giants_are_refused_within_bounds(name, scale):
+    (giant,) = (giant for giant in giants.GIANTS if giant.name == name)
+    outcome = giants.run(giant, scale)
+    assert outcome.fine, outcome
+
+
+def test_a_giant_that_takes_too_much_is_noticed():
+    greedy = next(giant for giant in giants.GIANTS if giant.name == "Parquet, a footer that claims 2**40 rows")
+    assert not giants.run(replace(greedy, most_memory=1), 0.01).fine
+
+
+def test_many_tiny_documents_do_not_make_one_large_batch():
+    rows = ((None, "", [], "here") for _ in range(1000))
+    assert len(list(batches(rows, corpus.DOCUMENT_BYTES * 100))) == 10
+    spans = ((None, "a", [(0, 1, "X")] * 1000, "here") for _ in range(10))
+    assert len(list(batches(spans, corpus.SPAN_BYTES * 1000))) == 10
+
+
+def test_long_items_make_a_batch_full():
+    rows = ((None, ["x" * 10_000], [], "here") for _ in range(10))
+    assert len(list(batches(rows, 20_000))) == 5
+
+
+def test_documents_of_a_table_come_in_batches_of_a_bounded_size(tmp_path):
+    rng = np.random.default_rng(1)
+    texts = ["".join(map(chr, rng.integers(97, 123, 20_000))) for _ in range(300)]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "d.parquet", use_dictionary=False, compression="none")
+    sizes = [batch.nbytes for batch in parquet.parquet_batches(str(tmp_path / "d.parquet"), 1024, 1 << 20)]
+    assert max(sizes) < 2 << 20
+    assert sum(sizes) > 300 * 20_000
+
+
+def test_a_large_dictionary_is_refused_and_a_repeated_one_comes_in_small_batches(tmp_path, monkeypatch):
+    path = str(tmp_path / "d.parquet")
+    texts = pa.DictionaryArray.from_arrays(np.zeros(500, np.int32), pa.array(["a " * 50_000]))
+    pq.write_table(pa.table({"text": texts}), path, compression="zstd")
+    monkeypatch.setattr(parquet, "LARGEST_WHOLE", 1 << 20)
+    held = HeldFile.hold(path, Path(path).read_bytes())
+    for source in (path, held):
+        assert max(len(batch) for batch in parquet.parquet_batches(source, 1024)) == (1 << 20) // 100_004
+    monkeypatch.setattr(parquet, "LARGEST_DICTIONARY", 50_000)
+    with pytest.raises(FileError, match=r"d\.parquet: a dictionary page unpacks to .* without dictionaries"):
+        list(parquet.parquet_batches(path, 1024))
+
+
+@pytest.mark.parametrize("column", [{"text": ["a", "a b c d", "b"]}, {"items": [["a"], ["a", "b", "c"], ["b"]]}])
+def test_a_document_of_a_table_that_is_too_large_is_refused_or_skipped(monkeypatch, column):
+    monkeypatch.setattr(tables, "LARGEST_TEXT", 5)
+    monkeypatch.setattr(tables, "MOST_ITEMS", 2)
+    with pytest.raises(InputError, match="the table, row 2: the document has more than"):
+        documents(pa.table(column))
+    assert len(documents(pa.table(column), policy=skipping())) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("d.conll", b"word O\n" * 100, r"d\.conll, line 1: the document is larger than .* ends a document"),
+        ("d.slash", b"in/O Oslo/LOC\n" * 100, r"d\.slash, line 1: the document is larger than .* --split"),
+        ("d.xml", b"in <LOC>Oslo</LOC>\n" * 100, r"d\.xml, line 1: the document is larger than"),
+        ("d.json", json.dumps([{"id": 1, "body": "x " * 500}]).encode(), r"d\.json holds more than"),
+        ("d.sgm", b"<REUTERS><BODY>" + b"x " * 500, r"d\.sgm has an article that never ends"),
+    ],
+)
+def test_a_document_that_grows_and_grows_is_refused(tmp_path, monkeypatch, name, content, message):
+    for module in (columns, running, reuters):
+        monkeypatch.setattr(module, "LARGEST_DOCUMENT", 500)
+    (tmp_path / name).write_bytes(content)
+    kinds = {"d.conll": "conll", "d.slash": "stanford-slash", "d.xml": "stanford-xml", "d.json": "reuters-json"}
+    with pytest.raises(InputError, match=message):
+        documents(tmp_path / name, kinds.get(name, "reuters-sgml"))
+
+
+def test_blanks_take_no_room_and_a_word_without_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "LONGEST_LINE", 1000)
+    (tmp_path / "blank.txt").write_text("one two" + " \n" * 100_000 + "three")
+    options = Options("text", cut=(2, "words"), batch_bytes=100)
+    texts = [text for batch in read_documents(tmp_path / "blank.txt", options) for text in batch.texts.to_pylist()]
+    assert " ".join(texts).split()[-1] == "three"
+    assert sum(map(len, texts)) < 5000
+    (tmp_path / "word.txt").write_text("x" * 5000)
+    with pytest.raises(InputError, match=r"word\.txt: there are 0 MiB with fewer than 2 words: is this text"):
+        list(read_documents(tmp_path / "word.txt", options))
+    policy = skipping()
+    assert list(read_documents(tmp_path / "word.txt", Options("text", cut=(2, "words"), policy=policy))) == []
+    assert policy.skipped == 1
+
+
+def test_files_that_can_only_be_read_whole_have_a_bound(tmp_path, monkeypatch):
+    (tmp_path / "d.parquet.gz").write_bytes(gzip.compress(b"PAR1" + bytes(5000)))
+    (tmp_path / "d.spacy").write_bytes(zlib.compress(bytes(5000)))
+    monkeypatch.setattr(corpus.read_whole, "__defaults__", (1000,))
+    monkeypatch.setattr(docbin, "LARGEST_WHOLE", 1000)
+    with pytest.raises(InputError, match=r"d\.parquet\.gz holds more than .* too much to be read as a whole"):
+        documents(tmp_path / "d.parquet.gz", "parquet")
+    with pytest.raises(InputError, match=r"d\.spacy unpacks to more than .* split it"):
+        documents(tmp_path / "d.spacy", "spacy")
+
+
+@pytest.mark.parametrize("targets", [None, ["L7"]])
+def test_labels_become_targets_only_if_they_are_not_far_too_many(monkeypatch, targets):
+    monkeypatch.setattr(contexts, "MOST_LABELS", 10)
+    corpora = [{"items": ["a"], "spans": [(0, 1, f"L{number}")]} for number in range(11)]
+    ngrams, labels = ["a"] * 11, [f"L{number}" for number in range(11)]
+    if targets is None:
+        for count in (lambda: rg.count(corpora, n=1), lambda: rg.Counts.from_contexts(ngrams, labels)):
+            with pytest.raises(InputError, match=r"there are 11 labels, such as L0, L1, L10: .* named \(--targets\)"):
+                count()
+    else:
+        assert rg.count(corpora, n=1, targets=targets).targets == ("L7",)
+        assert rg.Counts.from_contexts(ngrams, labels, targets=targets).targets == ("L7",)
+
+
+def test_labels_of_all_batches_are_counted_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(contexts, "MOST_LABELS", 10)
+    lines = "".join(json.dumps({"text": "a", "spans": [[0, 1, f"L{number}"]]}) + "\n" for number in range(12))
+    (tmp_path / "d.jsonl").write_text(lines)
+    with pytest.raises(InputError, match="there are 11 labels"):
+        rg.count(tmp_path / "d.jsonl", n=1, memory_limit=1, threads=1, batch_bytes=1)
+    monkeypatch.setattr("raregram.reading.READ_BYTES", 16)
+    (tmp_path / "c.tsv").write_text("".join(f"L{number}\ta b\n" for number in range(12)))
+    with pytest.raises(InputError, match=r"there are 1[12] labels"):
+        read_counts([str(tmp_path / "c.tsv")])
+
+
+# Documents
+
+
+def test_an_article_with_a_strange_character_reference_is_named(tmp_path):
+    body = "word " * 30 + "&#" + "1" * 5000 + ";"
+    (tmp_path / "r.sgm").write_text(f'<REUTERS NEWID="7"><BODY>{body}</BODY></REUTERS>')
+    with pytest.raises(InputError, match=r"r\.sgm, article 7 has a character reference that is no character"):
+        documents(tmp_path / "r.sgm", "reuters-sgml")
+
+
+@pytest.mark.parametrize("part", ['<REUTERS NEWID="1">', "<REUTERS <BODY>", "<BODY>", "<REUTERS>"])
+def test_articles_that_only_begin_do_not_take_for_ever(tmp_path, part):
+    (tmp_path / "r.sgm").write_text('<REUTERS NEWID="1">' + part * 200_000 + "</REUTERS>" + part * 200_000)
+    with (
+        pytest.raises(InputError, match="ends inside an article")
+        if "REUTERS" in part
+        else pytest.raises(StopIteration)
+    ):
+        next(iter(read_documents(tmp_path / "r.sgm", Options("reuters-sgml"))))
+
+
+def test_an_article_that_is_cut_off_is_not_left_out_in_silence(tmp_path):
+    whole = subjects._reuters_sgml()
+    (tmp_path / "r.sgm").write_bytes(whole[:-60])
+    with pytest.raises(InputError, match=r"r\.sgm ends inside an article: it is cut off"):
+        documents(tmp_path / "r.sgm", "reuters-sgml")
+
+
+@pytest.mark.parametrize("body", ["[1]", '{"a": 1}', "[" * 5000])
+def test_a_body_that_is_no_text_is_refused(tmp_path, body):
+    (tmp_path / "r.json").write_text(f'[{{"id": 1, "body": {body}}}]')
+    with pytest.raises(InputError, match=r"r\.json is not a JSON array of Reuters articles"):
+        documents(tmp_path / "r.json", "reuters-json")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"text": "a", "text": "b"}', "line 1 is not valid JSON: the key 'text' stands twice"),
+        ('{"text": "a b", "spans": [{"start": 0, "start": 1, "end": 2, "label": "X"}]}', "'start' stands twice"),
+        ('{"text": "a", "id": NaN}', "NaN is no number in JSON"),
+        ('{"text": "a", "id": ' + "[" * 100_000 + "]" * 100_000 + "}", "is not valid JSON"),
+        ('{"text": "a", "spans": [' + "5," * 100_000 + "5]}", r"got 5$"),
+        ('{"text": "a", "spans": ' + json.dumps(["x" * 10_000]) + "}", r"got 'xxx.*\.\.\.$"),
+    ],
+)
+def test_strange_json_is_named_in_few_words(tmp_path, line, message):
+    (tmp_path / "x.jsonl").write_text(line + "\n")
+    with pytest.raises(InputError, match=message) as error:
+        documents(tmp_path / "x.jsonl")
+    assert len(str(error.value)) < 500
+
+
+def broken_strings(*values):
+    """An Arrow array of strings that are not UTF-8."""
+    return pa.Array.from_buffers(pa.string(), len(values), pa.array(values, pa.binary()).buffers())
+
+
+@pytest.mark.parametrize("name", ["text", "items", "id"])
+def test_strings_of_a_table_that_are_not_utf8_are_named(tmp_path, name):
+    strings = broken_strings(b"fine", b"a \xff b")
+    lists = pa.ListArray.from_arrays([0, 1, 2], strings)
+    table = pa.table(
+        {"text": ["a", "b"], "id": strings} if name == "id" else {name: lists if name == "items" else strings}
+    )
+    pq.write_table(table, tmp_path / "d.parquet")
+    for source, place in ((table, "the table"), (tmp_path / "d.parquet", r"d\.parquet")):
+        with pytest.raises(InputError, match=f"{place}, row 2 is damaged or not valid UTF-8"):
+            rg.count(source, n=1)
+    pq.write_table(pa.table({"ngram": strings, "label": ["X", "Y"]}), tmp_path / "c.parquet")
+    with pytest.raises(InputError, match=r"c\.parquet, row 2 is damaged or not valid UTF-8"):
+        read_counts([str(tmp_path / "c.parquet")])
+
+
+def test_a_damaged_page_with_a_checksum_is_noticed(tmp_path):
+    path = tmp_path / "d.parquet"
+    pq.write_table(pa.table({"text": ["some words here"]}), path, compression="none", write_page_checksum=True)
+    data = path.read_bytes()
+    assert data.count(b"some words here") > 0
+    path.write_bytes(data.replace(b"some words here", b"some wards here", 1))
+    with pytest.raises(FileError, match=r"d\.parquet: .*CRC"):
+        documents(path)
+
+
+def test_a_column_that_stands_twice_is_named():
+    table = pa.table([pa.array(["a"]), pa.array(["b"])], names=["text", "text"])
+    with pytest.raises(InputError, match="the table has several columns called 'text'"):
+        documents(table)
+
+
+def test_a_table_of_many_columns_is_named_in_few_words(tmp_path):
+    names = ",".join(f"c{number}" for number in range(3000))
+    (tmp_path / "c.csv").write_text(f"{names}\n{names}\n")
+    with pytest.raises(InputError, match=r"c\.csv has no column 'ngram'; it has c0, .*, c19 and 2,980 more\. Say"):
+        read_counts([str(tmp_path / "c.csv")])
+    with pytest.raises(InputError, match=r"it has c0, c1, .* and 80 more"):
+        documents(pa.table({f"c{number}": [1] for number in range(100)}))
+
+
+def test_a_byte_order_mark_does_not_hide_the_first_document_mark(tmp_path):
+    (tmp_path / "d.conll").write_bytes(b"\xef\xbb\xbf-DOCSTART- -X- O\n\na O\n\nb O\n")
+    assert documents(tmp_path / "d.conll", "conll") == [(["a", "b"], [])]
+
+
+def test_marks_are_found_wherever_they_stand(tmp_path, monkeypatch):
+    monkeypatch.setattr(columns, "SAMPLE", 7)
+    (tmp_path / "d.conll").write_text("a O\n\nb O\n-DOCSTART- O\n\nc O\n\nd O\n")
+    assert documents(tmp_path / "d.conll", "conll") == [(["a", "b"], []), (["c", "d"], [])]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("conll", b"a O\n\nb O\n\xff O\nc O\n\nd O\n"),
+        ("stanford-tsv", b"a\tO\n\nb\tO\n\xff\tO\nc\tO\n\nd\tO\n"),
+        ("stanford-slash", b"a/O\n\nb/O\n\xff/O\nc/O\n\nd/O\n"),
+    ],
+)
+def test_a_document_with_a_broken_line_is_skipped_as_a_whole(tmp_path, name, content):
+    (tmp_path / "d").write_bytes(content)
+    policy = skipping()
+    found = documents(tmp_path / "d", name, split="paragraphs", policy=policy)
+    assert [items for items, _ in found] == [["a"], ["d"]]
+    assert policy.examples == [f"{tmp_path / 'd'}, line 4 is not valid UTF-8"]
+
+
+def test_white_space_within_a_line_does_not_end_a_span(tmp_path):
+    (tmp_path / "d").write_text("in/O\u2028New/LOC\u0085York/LOC")
+    assert documents(tmp_path / "d", "stanford-slash") == [(["in", "New", "York"], [(1, 3, "LOC")])]
+
+
+@pytest.mark.parametrize("damage", [slice(None, -20), slice(40, None)])
+def test_a_damaged_docbin_is_named(tmp_path, damage):
+    (tmp_path / "d.spacy").write_bytes(subjects._docbin()[damage])
+    with pytest.raises(FileError, match=r"d\.spacy is not a DocBin file, or it is truncated or damaged"):
+        documents(tmp_path / "d.spacy")
+
+
+def test_a_docbin_with_another_number_of_documents_is_named(tmp_path):
+    import srsly
+
+    message = srsly.msgpack_loads(zlib.decompress(subjects._docbin()))
+    message["cats"] = []
+    (tmp_path / "d.spacy").write_bytes(zlib.compress(srsly.msgpack_dumps(message)))
+    with pytest.raises(FileError, match=r"d\.spacy is not a DocBin file, or it is truncated or damaged"):
+        documents(tmp_path / "d.spacy")
+
+
+# Contexts
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pa.array([1, 2], pa.date32()), "f_nu must hold whole numbers, not date32"),
+        (pa.array([1, 2], pa.duration("s")), "f_nu must hold whole numbers, not duration"),
+        (pa.array([True, False]), "f_nu must hold whole numbers, not bool"),
+        (pa.array([[1], [2]]), "f_nu must hold whole numbers, not list"),
+        (pa.array(["1", "9" * 5000]), r"row 2: f_nu must be a whole number"),
+        (pa.array([1, 2**53 + 2]), "f_nu must be a whole number"),
+    ],
+)
+def test_frequencies_are_numbers(tmp_path, column, message):
+    path = str(tmp_path / "c.parquet")
+    pq.write_table(pa.table({"ngram": ["a b", "c d"], "f_nu": column, "f_de": [1, 1]}), path)
+    with pytest.raises(InputError, match=rf"c\.parquet.*{message}") as error:
+        read_counts([path])
+    assert len(str(error.value)) < 500
+
+
+@pytest.mark.parametrize("form", [pa.decimal128(30, 2), pa.float64(), pa.uint8(), pa.large_string()])
+def test_frequencies_of_every_kind_of_number_are_the_same(tmp_path, form):
+    path = str(tmp_path / "c.parquet")
+    f_nu = pa.array([5, 0]).cast(pa.string()).cast(form) if form == pa.large_string() else pa.array([5, 0]).cast(form)
+    pq.write_table(pa.table({"ngram": ["a b", "c d"], "f_nu": f_nu, "f_de": [1, 7]}), path)
+    assert read_counts([path]) == rg.Counts.from_ngrams(["a b", "c d"], [5, 0], [1, 7])
+
+
+@pytest.mark.parametrize(
+    ("columns_of", "message"),
+    [
+        ({"label": [1, 2]}, "the column label must hold strings, or lists of them, not int64"),
+        ({"label": [["a", None], []]}, "a label must be a string"),
+        ({"ngram": [["a", "b"], ["a", None]], "label": ["X", "Y"]}, "row 2: an item is missing"),
+        ({"ngram": [1, 2], "label": ["X", "Y"]}, "items must be strings; found int64"),
+    ],
+)
+def test_errors_of_contexts_name_the_file(tmp_path, columns_of, message):
+    path = str(tmp_path / "c.parquet")
+    pq.write_table(pa.table({"ngram": ["a b", "c d"], **columns_of}), path)
+    with pytest.raises(InputError, match=rf"c\.parquet.*{message}"):
+        read_counts([path])
+
+
+# Archives and URLs
+
+
+def unpacked(tmp_path, name, data):
+    """Unpack an archive into an empty folder."""
+    (tmp_path / name).write_bytes(data)
+    (tmp_path / "draft").mkdir()
+    return downloads.unpack(tmp_path / name, tmp_path / "draft", name, REUTERS_FILE)
+
+
+def tar_of(*members):
+    sink = io.BytesIO()
+    with tarfile.open(fileobj=sink, mode="w:gz") as archive:
+        for member in members:
+            archive.addfile(member, io.BytesIO(bytes(member.size)))
+    return sink.getvalue()
+
+
+def test_a_header_of_an_archive_is_not_read_whatever_its_size(tmp_path):
+    member = tarfile.TarInfo("PaxHeaders/x")
+    member.type, member.size = tarfile.XHDTYPE, 5 << 20
+    with pytest.raises(FileError, match=r"a\.tgz: refused, since it says more than 1 MiB of a member"):
+        unpacked(tmp_path, "a.tgz", tar_of(member))
+
+
+def test_archives_of_many_members_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(downloads, "MOST_MEMBERS", 3)
+    with pytest.raises(FileError, match=r"a\.tgz: refused, since it has more than 3 members"):
+        unpacked(tmp_path, "a.tgz", tar_of(*(tarfile.TarInfo(f"f{number}") for number in range(4))))
+
+
+@pytest.mark.parametrize(
+    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE]
+)
+def test_what_is_no_file_is_not_unpacked(tmp_path, kind):
+    member = tarfile.TarInfo("data/full/reuters-000.json")
+    member.type, member.linkname = kind, "/etc/passwd"
+    with pytest.raises(FileError, match="is not a regular file"):
+        unpacked(tmp_path, "a.tgz", tar_of(member))
+    assert list((tmp_path / "draft").iterdir()) == []
+
+
+def test_a_locked_zip_archive_is_named(tmp_path):
+    data = bytearray(subjects._zip())
+    for signature, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        data[data.index(signature) + offset] |= 1  # the first member needs a password
+    with pytest.raises(FileError, match=r"a\.zip is not a \.tgz, \.tar\.gz or \.zip archive, or it is damaged"):
+        unpacked(tmp_path, "a.zip", bytes(data))
+
+
+def test_archives_larger_than_any_corpus_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(downloads, "LARGEST_DOWNLOAD", 100)
+    with pytest.raises(FileError, match=r"a\.zip: refused, since it is larger than 0 MiB"):
+        unpacked(tmp_path, "a.zip", subjects._zip())
+
+
+class Response:
+    """What a server sends."""
+
+    status = 200
+
+    def __init__(self, length, data):
+        self.headers, self.stream = {"Content-Length": length}, io.BytesIO(data)
+
+    def read1(self, size):
+        return self.stream.read(size)
+
+
+@pytest.mark.parametrize(
+    ("length", "largest", "message"),
+    [("many", 1000, "it was cut off after 50 bytes"), ("50", 20, "it is larger than 0 MiB"), ("60", 1000, "cut off")],
+)
+def test_servers_that_lie_or_never_stop_are_found_out(tmp_path, monkeypatch, length, largest, message):
+    monkeypatch.setattr(downloads, "LARGEST_DOWNLOAD", largest)
+    with pytest.raises(FileError, match=message):
+        downloads._receive("http://x", Response(length, bytes(50)), tmp_path / "x.part", 0, lambda more: None)
+    assert (tmp_path / "x.part").exists() == (largest == 1000)
+
+
+@pytest.mark.parametrize("url", ["http://[", "file://[", "http://" + "a" * 70 + ".x/", "http://a b/", "http://x:y/"])
+def test_addresses_that_are_none_are_named(tmp_path, monkeypatch, url):
+    monkeypatch.setenv("RAREGRAM_HOME", str(tmp_path))
+    with pytest.raises(RaregramError, match=url[:6]):
+        fetch_reuters(url)
+
+
+# Settings and results
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a = " + "[" * 5000 + "]" * 5000, "s.toml is not valid TOML"),
+        ("n = 1\nn = 2\n", "s.toml is not valid TOML"),
+        ("\x00", "s.toml is not valid TOML"),
+        ('targets = "LOC"', "targets parameter of an experiment must be a list with something in it"),
+        ("sizes = 5", "sizes parameter of an experiment must be a list with something in it"),
+        ('sizes = ["a"]', "sizes parameter of an experiment must be a whole number"),
+        ("lams = [nan]", "lams parameter of an experiment must be a finite number"),
+        ("taus = [-1]", "taus parameter of an experiment must be a finite number"),
+        ("targets = [1]", "targets parameter of an experiment must be text"),
+        ("side = 1", "side parameter of an experiment must be text"),
+        ("n = 2020-01-01", "n parameter of an experiment must be a whole number"),
+    ],
+)
+def test_strange_settings_are_named(tmp_path, text, message):
+    (tmp_path / "s.toml").write_text(text)
+    with pytest.raises((InputError, ParameterError), match=message):
+        experiments._config(str(tmp_path / "s.toml"), {})
+
+
+def test_settings_are_not_read_without_end():
+    with pytest.raises(FileError, match="cannot read /dev/zero: it is larger than 1 MiB"):
+        experiments._config("/dev/zero", {})
+
+
+@pytest.mark.parametrize("text", ["", "[1, 2]", "5", "{}", '{"config": 3}', "[" * 100_000, "\ufeff{}"])
+def test_strange_results_are_named(tmp_path, text):
+    (tmp_path / "results.json").write_text(text)
+    with pytest.raises(FileError, match=r"results\.json is not a results file, or it is truncated or damaged"):
+        experiments.reproduce(out=str(tmp_path), report_only=True)
+
+
+def test_documents_of_two_kinds_are_no_corpus(tmp_path):
+    from raregram.experiment import Config, load_corpus
+
+    (tmp_path / "d.jsonl").write_text('{"text": "a b"}\n{"items": ["a"]}\n')
+    with pytest.raises(InputError, match=r"some documents in .*d\.jsonl are texts and some lists of items"):
+        load_corpus(Config(corpus=(str(tmp_path / "d.jsonl"),)))
+
+
+# Names, links, pipes
+
+NAMES = [
+    "with space", "new\nline", "quote\"'s", "-dash", "*glob?[x]", "~root", "esc\x1b[31m", "a:b", "http:", "%20",
+    "$(x)", "back\\slash", "ünï", "n" * 200, os.fsdecode(b"not utf-8 \xff\xfe"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_of_every_name_are_read(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text('{"text": "she lives in Rome", "spans": [[3, 4, "LOC"]]}\n')
+    expected = [("she lives in Rome", [(3, 4, "LOC")])]
+    assert documents(name, "jsonl") == documents([Path(name)]) == documents(str(tmp_path)) == expected
+    Path(name).write_text("she lives in Rome")
+    assert documents(name, "text") == [("she lives in Rome", [])]
+    assert rg.count(name, n=2, format="text").totals.tolist() == [3]
+    assert [batch.ngrams.to_pylist() for batch in read_contexts(name)] == [["she lives in Rome"]]
+    pq.write_table(pa.table({"text": ["she lives in Rome"]}), "table")
+    Path("table").rename(name)
+    assert recognise(name) == "parquet"
+    assert documents(name) == [("she lives in Rome", [])]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if corpus.is_unicode(name)])
+def test_files_of_every_name_are_written(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    counts = rg.Counts.from_contexts(["a b", "c d"], ["X", None])
+    counts.save(name)
+    assert rg.Counts.load(name) == counts
+    assert os.listdir() == [name]  # noqa: PTH208 - names as they are
+
+
+def test_a_name_that_arrow_cannot_take_is_refused_before_anything_is_written(tmp_path):
+    name = tmp_path / os.fsdecode(b"\xff")
+    with pytest.raises(FileError, match="its name is not valid UTF-8"):
+        rg.Counts.from_contexts(["a b"], ["X"]).save(name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_name_tells_the_terminal_is_shown_and_not_sent(tmp_path):
+    done = subprocess.run([RAREGRAM, "info", tmp_path / "x\x1b[31m\x9b"], capture_output=True, check=False)
+    assert done.returncode == 1
+    assert rb"x\x1b[31m\x9b does not exist" in done.stderr
+
+
+def test_too_long_a_name_is_an_error_of_ours(tmp_path):
+    with pytest.raises(FileError, match="File name too long"):
+        expand(str(tmp_path / ("n" * 300)))
+    with pytest.raises(FileError, match="File name too long"):
+        read_contexts(str(tmp_path / ("n" * 300)))
+
+
+def feed(path, data):
+    """Write to a named pipe from a thread, as soon as somebody reads."""
+    os.mkfifo(path)
+    thread = threading.Thread(target=path.write_bytes, args=(data,))
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("name", ["jsonl", "conll", "stanford-tsv", "stanford-slash", "text", "parquet", "spacy"])
+def test_documents_come_through_a_pipe(tmp_path, name):
+    file, data = next(iter(SUBJECTS[name].files.items()))
+    (tmp_path / file).write_bytes(data)
+    thread = feed(tmp_path / "pipe", data)
+    assert documents(tmp_path / "pipe", name) == documents(tmp_path / file, name)
+    thread.join()
+
+
+@pytest.mark.parametrize("ending", [".txt", ".csv", ".parquet"])
+def test_contexts_come_through_a_pipe(tmp_path, ending):
+    files = {".txt": b"a b\nc d\n", ".csv": b"ngram\na b\nc d\n", ".parquet": io.BytesIO()}
+    pq.write_table(pa.table({"ngram": ["a b", "c d"]}), files[".parquet"])
+    data = files[ending] if isinstance(files[ending], bytes) else files[ending].getvalue()
+    path = tmp_path / f"pipe{ending}"
+    thread = feed(path, data)
+    assert [ngram for batch in read_contexts(str(path)) for ngram in batch.ngrams.to_pylist()] == ["a b", "c d"]
+    thread.join()
+
+
+def test_the_format_of_a_pipe_must_be_named(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FileError, match=r"the format of .*pipe must be named"):
+        are_contexts([str(tmp_path / "pipe")])
+
+
+@pytest.mark.parametrize(("content", "skipped"), [(b"a b c", 0), (b"a b \xff", 1)])
+def test_text_from_a_pipe_is_whole_or_skipped(tmp_path, content, skipped):
+    thread = feed(tmp_path / "pipe", content)
+    policy = skipping()
+    found = list(read_documents(tmp_path / "pipe", Options("text", cut=(2, "words"), policy=policy)))
+    thread.join()
+    assert (len(found), policy.skipped) == (1 - skipped, skipped)
+
+
+def test_links_that_lead_nowhere_or_in_circles_are_named(tmp_path):
+    (tmp_path / "broken").symlink_to("nowhere")
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    for name in ("broken", "a", "*"):
+        with pytest.raises(FileError, match="does not exist"):
+            expand(str(tmp_path / name))
+
+
+def test_links_back_to_a_folder_are_not_followed(tmp_path):
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    (tmp_path / "in" / "deep" / "d.txt").write_text("a b")
+    (tmp_path / ".hidden.txt").write_text("c d")
+    for place in (tmp_path / "here", tmp_path / "in" / "back", tmp_path / "in" / "deep" / "up"):
+        place.symlink_to(tmp_path)  # three of them: to follow them all would take for ever
+    expected = [str(tmp_path / "in" / "deep" / "d.txt")]
+    for pattern in ("", "**", "**/*.txt", "in/**/d.*"):
+        assert expand(str(tmp_path / pattern)) == expected, pattern
+    assert expand(str(tmp_path / "**" / ".h*")) == [str(tmp_path / ".hidden.txt")]
+
+
+def test_a_folder_where_a_file_is_due_and_the_other_way_round(tmp_path):
+    with pytest.raises(FileError, match="is a folder; name the files in it"):
+        read_contexts(str(tmp_path))
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path / "file" / "x.txt", tmp_path / "file" / "*"):
+        with pytest.raises(FileError, match=r"does not exist|Not a directory"):
+            expand(str(path))
+
+
+def test_files_that_shrink_or_vanish_while_they_are_read_are_named(tmp_path):
+    path = tmp_path / "d.parquet"
+    texts = [" ".join(map(str, np.random.default_rng(row).integers(0, 10**9, 20_000))) for row in range(40)]
+    pq.write_table(pa.table({"text": texts}), path, row_group_size=1)
+    rows = read_documents(path, Options(batch_bytes=1 << 10))
+    next(rows)
+    os.truncate(path, 10_000)
+    with pytest.raises(FileError, match=r"d\.parquet: "):
+        list(rows)
+    names = [tmp_path / f"{number}.jsonl" for number in range(2)]
+    for name in names:
+        name.write_text('{"items": ["a"]}\n')
+    rows = read_documents(names)
+    next(rows)
+    names[1].unlink()
+    with pytest.raises(FileError, match=r"1\.jsonl"):
+        list(rows)
+
+
+def test_a_lack_of_memory_is_said_in_a_sentence(monkeypatch, capsys):
+    def fail(prog_name):
+        raise MemoryError
+
+    monkeypatch.setattr(cli, "app", fail)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "raregram: error: there is not enough memory for this\n"
+
+
+def test_a_zip_archive_of_a_strange_kind_is_named(tmp_path):
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("data/full/reuters-000.json", b"x" * 1000)
+    data = sink.getvalue()
+    start = data.index(b"reuters-000.json") + 40
+    with pytest.raises(FileError, match=r"a\.zip is not a .* or it is damaged"):
+        unpacked(tmp_path, "a.zip", data[:start] + bytes(8) + data[start + 8 :])
