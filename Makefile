@@ -41,9 +41,9 @@ unit: .venv/installed .venv-bench/rivals.json  ## the tests alone
 	$(OLDEST)/python $(PIP) --no-deps --editable .
 	@touch $@
 
-CORE := ratios selection contexts kernels shapes counting counts files numbers model backoff intervals
+CORE := ratios selection contexts kernels shapes counting counts files numbers versions model backoff intervals sklearn
 oldest: .venv-oldest/installed  ## the tests of the core with the oldest versions that it works with
-	$(OLDEST)/python -m pytest --quiet --numprocesses 2 --dist loadfile $(CORE:%=tests/test_%.py)
+	$(OLDEST)/python -m pytest --quiet --numprocesses 2 -W ignore::DeprecationWarning $(CORE:%=tests/test_%.py)
 
 demo: .venv/installed  ## the paper's experiment, with a report
 	$(BIN)/raregram reproduce --force --out build/reproduce
@@ -65,6 +65,15 @@ bench: .venv-bench/rivals.json .venv/installed  ## everything measured side by s
 	$(BIN)/python benchmarks/serving.py
 	$(BENCH)/python benchmarks/contest.py --synthetic
 
+trust: .venv/installed  ## kills, full disks, hostile input, versions and an hour under load (three hours)
+	$(BIN)/python reliability/kills.py
+	$(BIN)/python reliability/disks.py
+	$(BIN)/python reliability/readers.py
+	$(BIN)/python reliability/giants.py
+	$(BIN)/python reliability/versions.py
+	$(BIN)/python $(LOCKED) requirements/mutants.txt && $(BIN)/python reliability/mutants.py
+	$(BIN)/python reliability/soak.py
+
 .venv-lock/installed: requirements/lock.txt
 	$(PYTHON) -m venv .venv-lock
 	$(LOCKING)/python $(LOCKED) requirements/lock.txt
@@ -76,8 +85,9 @@ lock: .venv-lock/installed  ## pin what pyproject.toml asks for; NEWEST=--upgrad
 	$(PIN) $(NEWEST) --group build --output-file requirements/build.txt
 	$(PIN) $(NEWEST) pyproject.toml --group build --extra fast --output-file requirements/core.txt
 	$(PIN) $(NEWEST) pyproject.toml --group build --extra test --output-file requirements/dev.txt
+	$(PIN) $(NEWEST) --group mutants --constraint requirements/dev.txt --output-file requirements/mutants.txt
 	$(PIN) $(NEWEST) pyproject.toml --group build --extra fast --extra paper --group rivals --output-file requirements/rivals.txt
-	$(PIN) pyproject.toml --group build --extra fast --group oldest --resolution lowest-direct --output-file requirements/oldest.txt
+	$(PIN) pyproject.toml --group build --extra fast --extra sklearn --group oldest --resolution lowest-direct --output-file requirements/oldest.txt
 
 audit: .venv-lock/installed  ## ask for known vulnerabilities of everything that is pinned for development
 	$(LOCKING)/pip-audit --require-hashes --disable-pip --requirement requirements/dev.txt

@@ -1,7 +1,7 @@
 """One small job with every kind of result, for comparing machines and versions: `python reliability/fixed_job.py`.
 
-It counts the same made-up documents in several ways, merges, fits every estimator and scores, and prints the digests of
-the count tables and all log ratios to the last bit. `reliability/fixed_job.json` is what it printed once; with
+It counts the same made-up documents in several ways, merges, fits every estimator and scores, and prints the digests
+of the count tables and all log ratios to the last bit. `reliability/fixed_job.json` is what it printed once; with
 `--write` it is written again, which only a wanted change of results justifies.
 """
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -12,8 +14,9 @@ from hypothesis import strategies as st
 
 import raregram as rg
 from conftest import as_dictionary, corpora
-from raregram.counts import parse_spans
-from raregram.errors import InputError, ParameterError
+from raregram.counts import name_span, parse_spans, span_names, suffix_lengths
+from raregram.errors import FileError, InputError, ParameterError
+from raregram.storage import SpanRows
 
 TARGETS = ["LOC", "PER"]
 SPANS = st.sampled_from([["units"], ["units", "suffixes:2"], ["whole"], ["suffixes:3", "whole"]])
@@ -160,6 +163,19 @@ def test_spans_by_side():
     assert parse_spans("whole", 1, "left") == [(0, 1)]
 
 
+def test_every_target_has_frequencies_of_its_own():
+    counts = rg.Counts.from_contexts(["a", "a", "a", "b", "b", "b"], ["LOC", "PER", "PER", "PER", None, "ORG"])
+    frequencies = {name: counts.frequencies((0, 1), name) for name in ("LOC", "ORG", "PER")}
+    assert {name: (f_nu.tolist(), f_de.tolist()) for name, (f_nu, f_de) in frequencies.items()} == {
+        "LOC": ([1, 0], [2, 3]),
+        "ORG": ([0, 1], [3, 2]),
+        "PER": ([2, 1], [1, 2]),
+    }
+    assert [counts.sizes(name) for name in counts.targets] == [(1, 5), (1, 5), (3, 3)]
+    assert [counts.sizes(name, "all") for name in counts.targets] == [(1, 6), (1, 6), (3, 6)]
+    assert "6 contexts (LOC 1, ORG 1, PER 3), 2 items" in repr(counts)
+
+
 def test_repr_says_what_it_holds(counts):
     assert repr(counts).startswith("Counts(n=4, side='left', kind='words': 1,000 contexts (LOC ")
     assert "units, suffixes to 3, whole N-grams" in repr(counts)
@@ -236,7 +252,384 @@ def test_wrong_calls_are_named(change, message):
 
 
 def test_unknown_target_and_denominator_are_named(counts):
-    with pytest.raises(ParameterError, match=r"must be one of 'LOC', 'PER'. Got 'ORG'"):
+    owner = "parameter of this count table must be one of"
+    with pytest.raises(ParameterError, match=rf"^The target {owner} 'LOC', 'PER'\. Got 'ORG'"):
         counts.sizes("ORG")
-    with pytest.raises(ParameterError, match=r"must be one of 'complement', 'all'. Got 'none'"):
+    with pytest.raises(ParameterError, match=rf"^The denominator {owner} 'complement', 'all'\. Got 'none'"):
         counts.sizes("LOC", "none")
+
+
+def test_an_unknown_denominator_of_a_table_of_ngrams_is_named():
+    with pytest.raises(
+        ParameterError, match=r"denominator parameter of from_ngrams must be one of 'complement', 'all'"
+    ):
+        rg.Counts.from_ngrams(["a"], [1], [1], denominator="rest")
+
+
+@pytest.mark.parametrize("given_", [{"n_nu": -1}, {"n_de": 2.5}, {"n_nu": True}])
+def test_totals_must_be_whole_numbers(given_):
+    (name,) = given_
+    with pytest.raises(ParameterError, match=f"The {name} parameter of from_ngrams must be a whole number >= 0"):
+        rg.Counts.from_ngrams(["a"], [0], [0], **given_)
+
+
+def test_a_total_may_be_what_the_frequencies_add_up_to_and_no_less():
+    assert rg.Counts.from_ngrams(["a"], [2], [3], n_nu=2, n_de=3).sizes("target") == (2, 3)
+    assert rg.Counts.from_ngrams(["a"], [0], [3], n_nu=0).sizes("target") == (0, 3)
+    with pytest.raises(InputError, match="n_de is 2, but the frequencies add up to 3"):
+        rg.Counts.from_ngrams(["a"], [2], [3], n_de=2)
+
+
+def test_frequencies_of_every_type_are_whole_numbers_up_to_2_53():
+    plain = rg.Counts.from_ngrams(["a", "b"], [5, 0], [1, 7])
+    for kind in (np.int8, np.uint64, np.float32, object):
+        assert rg.Counts.from_ngrams(["a", "b"], np.array([5, 0], kind), np.array([1, 7], kind)) == plain
+    assert rg.Counts.from_ngrams(["a"], [2**53], [0]).totals.tolist() == [2**53, 2**53]
+    for too_many in (np.array([2**53 + 1]), np.array([2**53 + 1], np.uint64), [2.0**53 + 2]):  # not rounded first
+        with pytest.raises(InputError, match=r"N-gram 1: f_nu must be a whole number from 0 to 2\*\*53, got 9.0072e"):
+            rg.Counts.from_ngrams(["a"], too_many, [0])
+
+
+def test_totals_above_2_53_are_refused_however_they_come_about():
+    message = r"the frequencies add up to 9007199254740993, more than 2\*\*53: they would not be exact any more"
+    with pytest.raises(InputError, match=message):
+        rg.Counts.from_ngrams(["a"], [2**53], [1])
+    with pytest.raises(InputError, match=message):
+        rg.Counts.from_ngrams(["a"], [1], [1], n_nu=2**53, n_de=1)
+    with pytest.raises(InputError, match=message):
+        rg.Counts.from_ngrams(["a", "b", "c"], [2**53, 1, 0], [0, 0, 0])
+
+
+def test_a_sum_of_frequencies_never_overflows():
+    """Each of them is allowed, and all together are more than 64 bits hold."""
+    many = 1100
+    with pytest.raises(InputError, match=f"n_nu is 1, but the frequencies add up to {many * 2**53}"):
+        rg.Counts.from_ngrams(["a"] * many, [2**53] * many, [0] * many, n_nu=1)
+    with pytest.raises(InputError, match=f"the frequencies add up to {many * 2**53}, more than"):
+        rg.Counts.from_ngrams(["a"] * many, [2**53] * many, [0] * many)
+
+
+def test_all_contexts_are_not_fewer_than_those_of_the_target():
+    options = {"ngrams": ["a"], "f_nu": [1], "f_de": [2], "denominator": "all"}
+    assert rg.Counts.from_ngrams(**options, n_nu=5, n_de=5).sizes("target", "all") == (5, 5)
+    with pytest.raises(InputError, match=r"^n_nu is 6 but n_de, which counts all contexts, is only 5$"):
+        rg.Counts.from_ngrams(**options, n_nu=6, n_de=5)
+    assert rg.Counts.from_ngrams(["a"], [1], [2], n_nu=6, n_de=5).sizes("target") == (6, 5)
+
+
+def test_rows_are_named_as_the_caller_names_them():
+    def line(row):
+        return f"line {row + 10}"
+
+    with pytest.raises(InputError, match="line 11: f_de must be"):
+        rg.Counts.from_ngrams(["a", "b"], [1, 1], [1, -1], where=line)
+    with pytest.raises(InputError, match="line 11: f_nu is 2 but f_de, which counts all contexts, is only 1"):
+        rg.Counts.from_ngrams(["a", "b"], [1, 2], [1, 1], denominator="all", where=line)
+    with pytest.raises(InputError, match="line 11 has 1 words, expected 2"):
+        rg.Counts.from_ngrams(["a b", "b"], [1, 1], [1, 1], where=line)
+    with pytest.raises(InputError, match="line 11 has 1 words, expected 2"):
+        rg.Counts.from_contexts(["a b", "b"], [None, None], where=line)
+
+
+def test_the_number_of_items_may_be_given():
+    with pytest.raises(InputError, match="N-gram 1 has 2 words, expected 3"):
+        rg.Counts.from_contexts(["a b"], [None], n=3)
+    with pytest.raises(InputError, match="N-gram 1 has 2 words, expected 3"):
+        rg.Counts.from_ngrams(["a b"], [1], [1], n=3)
+
+
+def test_ngrams_may_be_letters_on_the_right():
+    counts = rg.Counts.from_ngrams(["ab", "ac"], [1, 0], [2, 3], kind="letters", side="right", spans=["suffixes:2"])
+    assert (counts.side, counts.kind, counts.n) == ("right", "letters", 2)
+    assert as_dictionary(counts)[0, 2, ("a", "c")] == [3, 0]
+    for change, message in (
+        ({"side": "up"}, "side parameter of a count"),
+        ({"kind": "lines"}, "kind parameter of a"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            rg.Counts.from_ngrams(["ab"], [1], [2], **change)
+
+
+# "announced" is ~ed next to the boundary and ~a elsewhere; "Monday" is ~Aa in all places.
+UNITS_OF_SHAPES = {"left": ["~a", "~Aa", "~ed"], "right": ["~ed", "~Aa", "~a"]}
+PAIR_OF_SHAPES = {"left": (4, 6, ("~Aa", "~ed")), "right": (3, 5, ("~ed", "~Aa"))}
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_shapes_are_counted_beside_the_items(side):
+    contexts = ["announced Monday announced", "reported Friday reported"]
+    counts = rg.Counts.from_contexts(contexts, ["X", None], spans=["shapes:2"], side=side)
+    rows = as_dictionary(counts)
+    shapes = {key: values for key, values in rows.items() if key[0] >= 3}
+    expected = {(3 + k, 4 + k, (shape,)): [2, 1] for k, shape in enumerate(UNITS_OF_SHAPES[side])}
+    assert shapes == {**expected, PAIR_OF_SHAPES[side]: [2, 1]}
+    units = {key: values for key, values in rows.items() if key[0] < 3}
+    assert units == as_dictionary(rg.Counts.from_contexts(contexts, ["X", None], side=side))
+    assert counts.num_items == 4  # shapes are no items
+    assert repr(counts).endswith("(X 1), 4 items, 10 rows of units, shapes to 2)")
+
+
+def test_a_shape_function_goes_by_its_name():
+    options = {"contexts": ["Ab cd"], "labels": ["X"]}
+    assert rg.Counts.from_contexts(**options, shape="letters").shape is None  # no shapes, no function
+    assert rg.Counts.from_contexts(**options, spans=["shapes:1"]).shape == "words"
+    other = rg.Counts.from_contexts(**options, spans=["shapes:1"], shape="letters")
+    assert other.shape == "letters"
+    assert rg.Counts.from_ngrams(["Ab cd"], [1], [0], spans=["shapes:1"], shape="letters").shape == "letters"
+    with pytest.raises(
+        ParameterError, match="count tables with different shape cannot be combined: 'words' and 'let"
+    ):
+        rg.Counts.from_contexts(**options, spans=["shapes:1"]) + other
+    with pytest.raises(ParameterError, match="'curves'"):
+        rg.Counts.from_contexts(**options, spans=["shapes:1"], shape="curves")
+
+
+def test_padded_and_unpadded_tables_do_not_merge():
+    padded, plain = (rg.count([{"text": "a b c"}], n=2, pad=pad, targets=[]) for pad in (True, False))
+    with pytest.raises(ParameterError, match="tables with different pad cannot be combined: True and False"):
+        padded + plain
+
+
+def test_different_spans_are_said_in_words():
+    one, other = (rg.Counts.from_contexts(["a b c"], ["X"], spans=[spans]) for spans in ("suffixes:2", "whole"))
+    with pytest.raises(ParameterError, match=r"combined: units, suffixes to 2 and units, whole N-grams$"):
+        one + other
+
+
+def test_dropping_rare_spans_keeps_all_units():
+    counts = rg.Counts.from_contexts(["a b", "a b", "a c", "d b"], [None] * 4, targets=["X"], spans=["whole"])
+    rare = counts.drop_rare(2)
+    assert as_dictionary(rare) == {
+        key: values for key, values in as_dictionary(counts).items() if key[1] - key[0] == 1 or values[0] >= 2
+    }
+    assert (0, 2, ("a", "b")) in as_dictionary(rare)
+    assert (counts.min_count, rare.min_count) == (1, 2)
+    assert rare.drop_rare(1).min_count == 2  # what is gone stays gone
+    assert rare.drop_rare(3).min_count == 3
+    assert counts.drop_rare(1) == counts
+    message = "a count table whose rare spans were dropped (min_count) cannot be combined exactly: "
+    message += "combine the whole tables first, then drop"
+    for one, two in ((rare, counts), (counts, rare)):
+        for combine in (one.__add__, one.__sub__):
+            with pytest.raises(ParameterError, match=f"^{re.escape(message)}$"):
+                combine(two)
+    with pytest.raises(ParameterError, match=r"min_count parameter of drop_rare must be a whole number >= 1\. Got 0"):
+        counts.drop_rare(0)
+
+
+def test_targets_can_be_chosen_again():
+    counts = rg.Counts.from_contexts(["a", "a", "b"], ["LOC", "PER", "LOC"])
+    other = counts.with_targets(["PER", "ORG", "PER"])
+    assert other.targets == ("ORG", "PER")
+    assert other.totals.tolist() == [3, 0, 1]
+    assert as_dictionary(other) == {(0, 1, ("a",)): [2, 0, 1], (0, 1, ("b",)): [1, 0, 0]}
+    assert counts.with_targets(["LOC", "PER"]) == counts
+    assert counts.with_targets([]).totals.tolist() == [3]
+    assert {other.totals.dtype, other.rows[0, 1].values.dtype} == {np.dtype(np.int64)}
+
+
+def test_arithmetic_is_for_count_tables():
+    counts = rg.Counts.from_contexts(["a"], ["X"])
+    for wrong in (
+        lambda: counts + 1,
+        lambda: counts - 1,
+        lambda: 1 + counts,
+        lambda: 0.0 + counts,
+        lambda: 0 - counts,
+    ):
+        with pytest.raises(TypeError, match="unsupported operand"):
+            wrong()
+    assert sum([counts]) is counts
+    assert counts != 1
+    assert counts != "a"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(counts)
+
+
+def test_equal_tables_have_equal_rows_and_equal_frequencies():
+    def table(contexts, labels, **options):
+        return rg.Counts.from_contexts(contexts, labels, targets=["X"], spans=["whole"], **options)
+
+    first = table(["a b", "b a"], ["X", None])
+    assert first == table(["b a", "a b"], [None, "X"])
+    # The same totals, items and units, but other pairs; the same pairs, another at the target; other items.
+    assert first != table(["a a", "b b"], ["X", None])
+    assert first != table(["a b", "b a"], [None, "X"])
+    assert first != table(["a c", "c a"], ["X", None])
+    assert first != table(["a b", "b a"], ["X", None], side="right")
+
+
+def test_whole_ngrams_come_back_in_order_of_the_rows():
+    counts = rg.Counts.from_contexts(["b a", "a c", "b a"], [None] * 3, targets=["X"], spans=["whole"])
+    assert counts.whole_ngrams().texts("words").to_pylist() == ["a c", "b a"]
+    assert counts.rows[counts.whole].values[:, 0].tolist() == [1, 2]
+
+
+def test_size_in_memory_is_that_of_all_arrays():
+    counts = rg.Counts.from_contexts(["ab cd", "ab ef"], ["X", None], spans=["whole"])
+    # 3 rows of one item and 2 of two, each with 2 frequencies of 8 bytes; item numbers of 4 bytes; 2 totals of 8.
+    keys, values = (3 + 2 * 2) * 4, (3 + 2) * 2 * 8
+    assert counts.nbytes == counts.items.nbytes + 2 * 8 + keys + values
+    assert counts.num_rows == 3 + 2
+
+
+def test_more_contexts_than_there_are_cannot_be_subtracted():
+    """Totals may be larger than what the rows add up to, so they are checked for themselves."""
+    few, many = (rg.Counts.from_ngrams(["a"], [1], [2], n_de=n_de) for n_de in (4, 5))
+    assert (many - few).totals.tolist() == [1, 0]
+    assert (few - few).totals.tolist() == [0, 0]
+    with pytest.raises(
+        InputError, match=r"^cannot subtract what was never added: the other table has more contexts$"
+    ):
+        few - many
+
+
+def test_what_was_never_added_is_named_with_its_place():
+    options = {"targets": ["LOC"], "spans": ["suffixes:2", "shapes:2"]}
+    one = rg.Counts.from_contexts(["on Monday announced"], [None], **options)
+    units = rg.Counts.from_contexts(["on Monday reported"], [None], **options)
+    with pytest.raises(InputError, match=r"'reported' at items 3 to 3 \(all\) would have the frequency -1"):
+        one - units
+    moved = rg.Counts.from_contexts(["on Monday announced"], ["LOC"], **options)
+    with pytest.raises(InputError, match=r"'on' at items 1 to 1 \(LOC\) would have the frequency -1"):
+        one - moved
+    pair = {"f_nu": [0], "f_de": [1], "spans": ["shapes:2"]}
+    both = rg.Counts.from_ngrams(["Ann Bob", "aaaaaa bbbbbb"], [0, 0], [1, 1], spans=["shapes:2"])
+    crossed = rg.Counts.from_ngrams(["Ann bbbbbb"], **pair)
+    with pytest.raises(InputError, match=r"'~Aa ~bb' at shapes of items 1 to 2 \(all\) would have the frequency -1"):
+        both - crossed
+
+
+def test_names_of_places():
+    assert name_span((0, 2), 3) == "items 1 to 2"
+    assert name_span((3, 4), 3) == "shapes of items 1 to 1"
+    assert name_span((4, 6), 3) == "shapes of items 2 to 3"
+
+
+@pytest.mark.parametrize(
+    ("spans", "names"),
+    [
+        (["units"], "units"),
+        (["suffixes:2"], "units, suffixes to 2"),
+        (["suffixes:4"], "units, suffixes to 3, whole N-grams"),
+        (["whole"], "units, whole N-grams"),
+        (["shapes:1"], "units, shapes to 1"),
+        (["shapes:4", "suffixes:2"], "units, suffixes to 2, shapes to 4"),
+    ],
+)
+def test_spans_are_said_in_words(spans, names):
+    assert span_names(parse_spans(spans, 4, "left"), 4) == names
+    assert span_names(parse_spans(spans, 4, "right"), 4) == names
+
+
+def test_names_of_spans_stand_for_these_spans():
+    units, shapes = [(0, 1), (1, 2)], [(2, 3), (3, 4)]
+    assert parse_spans([], 2, "left") == parse_spans("units", 2, "left") == units
+    assert parse_spans(["suffixes:0"], 2, "left") == parse_spans(["suffixes:1"], 2, "right") == units
+    assert parse_spans(["shapes:0"], 2, "left") == [*units, *shapes]
+    assert parse_spans(["shapes:9"], 2, "right") == [*units, *shapes, (2, 4)]
+    assert len(parse_spans(["units"], 1000, "left")) == 1000
+    with pytest.raises(ParameterError, match=r"n parameter of a count must be a whole number <= 1000\. Got 1001"):
+        parse_spans(["units"], 1001, "left")
+    message = (
+        "The spans parameter of a count must be made of 'units', 'suffixes:LENGTH', 'shapes:LENGTH' and 'whole'. Got "
+    )
+    for wrong in ("unit", "shapes", "suffixes:-1", "whole:2", "Whole", "prefixes:2"):
+        with pytest.raises(ParameterError, match=re.escape(f"{message}{wrong!r} instead")):
+            parse_spans([wrong], 2, "left")
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_the_longest_suffix_is_the_last_before_a_gap(side):
+    spans = parse_spans(["suffixes:3", "shapes:2"], 5, side)
+    assert suffix_lengths(spans, 5, side) == 3
+    assert suffix_lengths(spans, 5, side, 5) == 2
+    assert suffix_lengths([span for span in spans if span[1] - span[0] != 2], 5, side) == 1
+    assert suffix_lengths(parse_spans(["whole"], 2, side), 2, side) == 2
+    assert suffix_lengths(parse_spans(["units"], 1, side), 1, side) == 1
+    assert suffix_lengths(parse_spans(["units"], 3, side), 3, side, 3) == 1  # there are no shapes at all
+
+
+def test_a_loaded_table_knows_its_digest_until_it_changes(counts, tmp_path):
+    counts.save(tmp_path / "c")
+    loaded = rg.Counts.load(tmp_path / "c")
+    assert loaded.known_digest == loaded.digest() == counts.digest()
+    assert counts.known_digest is None
+    assert (loaded + loaded).digest() == (counts + counts).digest() != counts.digest()
+    assert loaded.with_targets(["LOC"]).digest() == counts.with_targets(["LOC"]).digest() != counts.digest()
+
+
+def test_every_setting_of_a_table_comes_back_from_its_file(tmp_path):
+    documents = [{"items": list("abcd"), "spans": [(1, 2, "X")]}, {"items": list("abce"), "spans": []}]
+    options = {"n": 2, "side": "right", "kind": "letters", "pad": True, "spans": ["shapes:2", "whole"]}
+    counts = rg.count(documents, min_count=2, targets=["X", "Y"], **options)
+    counts.save(tmp_path / "c")
+    loaded = rg.Counts.load(tmp_path / "c")
+    assert loaded == counts
+    for table in (counts, loaded):
+        found = (table.n, table.side, table.kind, table.pad, table.min_count, table.shape, table.targets)
+        assert found == (2, "right", "letters", True, 2, "letters", ("X", "Y"))
+
+
+def test_rows_of_a_span_may_come_in_parts_or_not_at_all(counts):
+    table = counts._as_table()
+    cut = [
+        SpanRows(part.span, part.keys[rows], part.values[rows])
+        for part in table.parts
+        for rows in (slice(0, 3), slice(3, None))
+    ]
+    joined = rg.Counts.from_table(replace(table, parts=cut))
+    assert joined == counts
+    assert joined.digest() == counts.digest()
+    empty = rg.Counts.from_table(replace(table, parts=[]))
+    assert empty.spans == counts.spans
+    assert {(part.keys.shape, part.keys.dtype.name) for part in empty.rows.values()} == {
+        ((0, width), "int32") for width in (1, 2, 3, 4)
+    }
+    assert {(part.values.shape, part.values.dtype.name) for part in empty.rows.values()} == {((0, 3), "int64")}
+
+
+def forged(counts, fault):
+    """Return a table that no counting gives, with one fault and nothing else wrong."""
+
+    def with_first_row(values):
+        unit = counts.rows[0, 1]
+        row = np.concatenate([[values], unit.values[1:]])
+        return replace(counts, rows={**counts.rows, (0, 1): SpanRows((0, 1), unit.keys, row)})
+
+    few = SpanRows((2, 6), np.zeros((1, 4), np.int32), np.array([[1, 0, 0]]))
+    return {
+        "a target above its row": lambda: with_first_row([1, 2, 0]),
+        "a target below zero": lambda: with_first_row([5, -1, 0]),
+        "a row above all contexts": lambda: with_first_row([1001, 0, 0]),
+        "a row above a target's contexts": lambda: with_first_row([1000, 999, 0]),
+        "a span beyond the contexts": lambda: replace(counts, rows={**counts.rows, (2, 6): few}),
+        "no units at a position": lambda: replace(
+            counts, rows={span: part for span, part in counts.rows.items() if span != (1, 2)}
+        ),
+        "more contexts than are exact": lambda: replace(counts, totals=counts.totals + np.array([2**53, 0, 0])),
+        "a side that is none": lambda: replace(counts, side="up"),
+        "a kind that is none": lambda: replace(counts, kind="lines"),
+        "a shape without a name": lambda: replace(counts, shape=5),
+    }[fault]()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "a target above its row",
+        "a target below zero",
+        "a row above all contexts",
+        "a row above a target's contexts",
+        "a span beyond the contexts",
+        "no units at a position",
+        "more contexts than are exact",
+        "a side that is none",
+        "a kind that is none",
+        "a shape without a name",
+    ],
+)
+def test_a_file_with_one_fault_is_refused_by_name(counts, tmp_path, fault):
+    forged(counts, fault).save(tmp_path / "forged.counts")
+    with pytest.raises(FileError, match=r"forged\.counts is not a raregram file, or it is truncated or damaged"):
+        rg.Counts.load(tmp_path / "forged.counts")

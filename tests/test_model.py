@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -14,11 +16,12 @@ from sklearn.preprocessing import OneHotEncoder
 
 import raregram as rg
 from conftest import corpora
-from raregram import ratios, selection
+from raregram import ratios, selection, shapes, storage
 from raregram.contexts import KINDS
 from raregram.counts import DENOMINATORS, SIDES
-from raregram.errors import InputError, ParameterError
-from raregram.model import ESTIMATORS, UNSEEN
+from raregram.errors import FileError, InputError, ParameterError
+from raregram.model import COLUMNS, ESTIMATORS, UNSEEN
+from raregram.storage import SpanRows, SpanTable
 from raregram.synthetic import SyntheticCorpus
 
 SPANS = ["units", "suffixes:2", "whole"]
@@ -350,3 +353,302 @@ def test_numbers_of_numpy_are_numbers(counts, tmp_path):
     model.save(tmp_path / "m.rgm")
     assert rg.Model.load(tmp_path / "m.rgm").settings == model.settings
     counts.drop_rare(np.int64(2)).save(tmp_path / "c")
+
+
+@pytest.fixture(scope="module")
+def backed_off(corpus):
+    contexts, labels = corpus
+    counts = rg.Counts.from_contexts(contexts, labels, spans=["suffixes:3", "shapes:2"])
+    return rg.fit(counts, "LOC", "backoff", size=10**6)
+
+
+WRONG_SETTINGS = [
+    ("estimator", "best", "one of 'mle', 'direct', 'product', 'selective', 'backoff'"),
+    ("side", "up", "one of 'left', 'right'"),
+    ("kind", "lines", "one of 'words', 'letters'"),
+    ("denominator", "rest", "one of 'complement', 'all'"),
+    ("unseen", "zero", "one of 'neutral', 'formula'"),
+    ("lam", -1e-9, "a finite number >= 0"),
+    ("criterion", "mi", "one of 'random', 'tf', 'cet'"),
+    ("size", 0, "a whole number >= 1"),
+    ("n", 0, "a whole number >= 1"),
+    ("n", 1001, "a whole number <= 1000"),
+    ("n_nu", -1, "a whole number >= 0"),
+    ("n_nu", 2**53 + 1, f"a whole number <= {2**53}"),
+    ("n_de", -1, "a whole number >= 0"),
+    ("n_de", 2**53 + 1, f"a whole number <= {2**53}"),
+    ("target", None, "a string"),
+    ("shape", 5, "a string"),
+    ("corpus", 5, "a string"),
+]
+WRONG_FOR_SELECTIVE = [
+    ("criterion", "gain", "one of 'random', 'tf', 'cet'"),
+    ("size", None, "a whole number >= 1"),
+    ("seed", -1, "a whole number >= 0"),
+]
+WRONG_FOR_BACKOFF = [
+    ("lam", 0, "above 0 for the back-off estimator"),
+    ("unit_lam", 0.0, "above 0 for the back-off estimator"),
+    ("unit_lam", None, "a finite number >= 0"),
+    ("tau", -0.01, "a number from 0 to 1"),
+    ("tau", 1.01, "a number from 0 to 1"),
+    ("tau", "1", "a number from 0 to 1"),
+    ("max_bytes", 0, "a whole number >= 1"),
+    ("longest", -1, "a whole number >= 0"),
+    ("longest", 5, "a whole number <= 4"),
+    ("longest_shapes", None, "a whole number >= 0"),
+    ("longest_shapes", 5, "a whole number <= 4"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "requirement"), WRONG_SETTINGS)
+def test_wrong_settings_are_named_for_every_estimator(model, backed_off, name, value, requirement):
+    message = re.escape(f"The {name} parameter of fit must be {requirement}") + f".*Got {value!r} instead"
+    for settings in (model.settings, backed_off.settings):
+        with pytest.raises(ParameterError, match=message.replace("'random'", "(?:'gain', )?'random'")):
+            replace(settings, **{name: value})
+
+
+@pytest.mark.parametrize(("name", "value", "requirement"), WRONG_FOR_SELECTIVE)
+def test_wrong_settings_of_a_selection_are_named(model, name, value, requirement):
+    message = re.escape(f"The {name} parameter of fit must be {requirement}") + f".*Got {value!r} instead"
+    with pytest.raises(ParameterError, match=message):
+        replace(model.settings, **{name: value})
+
+
+@pytest.mark.parametrize(("name", "value", "requirement"), WRONG_FOR_BACKOFF)
+def test_wrong_settings_of_a_back_off_are_named(backed_off, name, value, requirement):
+    with pytest.raises(
+        ParameterError, match=re.escape(f"The {name} parameter of fit must be {requirement}. Got {value!r}")
+    ):
+        replace(backed_off.settings, **{name: value})
+
+
+def test_settings_at_the_ends_of_their_ranges_are_right(model, backed_off):
+    least = {"lam": 0, "size": 1, "seed": 0, "n": 1, "n_nu": 0, "n_de": 0}
+    assert vars(replace(model.settings, **least)).items() >= least.items()
+    most = {"n": 1000, "n_nu": 2**53, "n_de": 2**53, "shape": "words", "corpus": "a digest"}
+    assert vars(replace(model.settings, **most)).items() >= most.items()
+    assert replace(backed_off.settings, longest=0, longest_shapes=0).longest == 0
+    assert replace(backed_off.settings, longest=4, longest_shapes=4).longest == 4
+    for change in ({"tau": 0}, {"tau": 1}, {"size": None}, {"size": 1}, {"max_bytes": 1}, {"criterion": "tf"}):
+        assert replace(backed_off.settings, **change) != backed_off.settings
+
+
+def test_settings_are_plain_numbers_whatever_they_were_given_as(model, backed_off):
+    plain = replace(model.settings, lam=np.float32(0.5), size=np.int64(3), seed=np.int8(2))
+    assert [type(value) for value in (plain.lam, plain.size, plain.seed)] == [float, int, int]
+    numbers = {"unit_lam": np.float32(0.5), "tau": 1, "max_bytes": np.int64(10**6)}
+    plain = replace(backed_off.settings, **numbers)
+    assert [type(getattr(plain, name)) for name in numbers] == [float, float, int]
+    assert (plain.unit_lam, plain.tau, plain.max_bytes) == (0.5, 1.0, 10**6)
+
+
+def test_an_estimator_says_its_settings(counts, backed_off):
+    assert str(rg.fit(counts, "LOC", "mle").settings) == "mle"
+    assert str(rg.fit(counts, "LOC", "direct", lam=0.25).settings) == "direct, lam 0.25"
+    selective = rg.fit(counts, "LOC", "selective", criterion="gss", size=12_000, lam=1e-4)
+    assert str(selective.settings) == "selective gss 12,000, lam 0.0001"
+    assert str(replace(backed_off.settings, lam=0.02, tau=0.5)) == "backoff gain 1,000,000, lam 0.02, tau 0.5"
+    assert str(replace(backed_off.settings, lam=0.02, tau=0.5, size=None)) == "backoff, lam 0.02, tau 0.5"
+
+
+def test_spans_of_each_estimator(counts, backed_off):
+    units = [(0, 1), (1, 2), (2, 3), (3, 4)]
+    spans = {name: rg.fit(counts, "LOC", name).settings.spans for name in ("mle", "direct", "product", "selective")}
+    assert spans == {"mle": [(0, 4)], "direct": [(0, 4)], "product": units, "selective": units}
+    assert {(0, 1), (3, 4), (2, 4), (1, 4), (6, 8)} <= set(backed_off.settings.spans)
+    assert (0, 4) not in backed_off.settings.spans
+
+
+def test_repr_says_the_model_in_a_line(counts):
+    model = rg.fit(counts, "LOC", "direct", lam=0.25)
+    n_nu, n_de = counts.sizes("LOC")
+    size = f"{model.nbytes / 1e6:.2f} MB"
+    assert (
+        repr(model) == f"Model('LOC': direct, lam 0.25, n=4 left words, n_nu={n_nu}, n_de={n_de}, 20 items, {size})"
+    )
+
+
+def test_size_in_memory_is_that_of_all_tables(counts):
+    model = rg.fit(counts, "LOC", "product")
+    table, cells = model.table.cells.nbytes, len(model.cells.f_nu)
+    assert table == 4 * (20 + 1) * model.table.cells.itemsize  # a position, and an item or another
+    # A cell has two frequencies of 4 bytes, a flag, and a log ratio of 8.
+    assert model.nbytes == model.items.nbytes + table + cells * (4 + 4 + 1 + 8)
+
+
+def test_sizes_count_what_is_selected_and_not_what_is_seen(counts):
+    assert rg.fit(counts, "LOC", size=6, keep_seen=True).sizes == (6, 6, 6, 6)
+    assert rg.fit(counts, "LOC", "product").sizes == (20, 20, 20, 20)
+    assert rg.fit(counts, "LOC", "mle").sizes == (len(counts.rows[0, 4]),)
+
+
+@pytest.mark.parametrize("estimator", ["selective", "mle", "backoff"])
+def test_item_numbers_reach_from_minus_one_to_the_last_item(counts, backed_off, estimator):
+    model = backed_off if estimator == "backoff" else rg.fit(counts, "LOC", estimator, size=3)
+    last = (model.table.size if estimator == "backoff" else len(model.items)) - 1
+    at_the_ends = model.log_ratio(np.array([[-1] * 4, [last] * 4, [0] * 4]))
+    assert at_the_ends.shape == (3,)
+    for wrong in (-2, last + 1):
+        with pytest.raises(InputError, match=f"item numbers must be from -1 to {last}"):
+            model.log_ratio(np.array([[0, 0, 0, wrong]]))
+    assert model.log_ratio(np.empty((0, 4), int)).shape == (0,)
+    with pytest.raises(InputError, match=r"item numbers must have the shape \(N-grams, 4\), got \(1, 4, 1\)"):
+        model.log_ratio(np.zeros((1, 4, 1), int))
+
+
+def test_no_ngrams_have_no_numbers(model, backed_off):
+    for some in (model, backed_off):
+        numbers = some.numbers([])
+        assert (numbers.shape, numbers.dtype) == ((0, 4), np.int32)
+        np.testing.assert_array_equal(some.numbers("the a in at"), some.numbers(["the a in at"]))
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_rows_of_a_count_table_have_the_numbers_of_their_texts(side):
+    """With items that the model has never met, which have a shape next to the boundary and another further away."""
+    contexts = ["announced Monday reported", "reported in Rome", "in Rome announced", "Monday in announced"]
+    spans = ["suffixes:2", "shapes:3", "whole"]
+    counts = rg.Counts.from_contexts(contexts * 5, ["LOC", None, "LOC", None] * 5, spans=spans, side=side)
+    others = [
+        "claimed Friday in",
+        "in Friday claimed",
+        "Oslo claimed claimed",
+        "claimed in Oslo",
+        "in Rome announced",
+    ]
+    documents = rg.Counts.from_contexts(others, [None] * 5, targets=["LOC"], spans=["whole"], side=side)
+    texts = documents.whole_ngrams().texts("words").to_pylist()
+    for estimator in ESTIMATORS:
+        model = rg.fit(counts, "LOC", estimator)
+        numbers = model.number_rows(documents.items, documents.rows[documents.whole].keys)
+        np.testing.assert_array_equal(model.log_ratio(numbers), model.log_ratio(texts))
+        assert (numbers.min() == -1) == (estimator != "backoff")  # it knows the shapes of all
+
+
+def test_many_words_take_the_fast_way_and_few_do_not(model, corpus, monkeypatch):
+    """Both find the same items, also where some are unknown to the model."""
+    contexts = [context.replace("bank", "Unheard") for context in corpus[0]]
+    few = np.concatenate([model.numbers(contexts[i : i + 100]) for i in range(0, 1000, 100)])
+    monkeypatch.setattr("raregram.model.MANY", 10)
+    np.testing.assert_array_equal(model.numbers(contexts), few)
+    monkeypatch.setattr(rg.Model, "parse", None)  # the slow way would fail
+    np.testing.assert_array_equal(model.numbers(contexts), few)
+
+
+def test_a_bad_ngram_is_named_by_its_row_in_the_whole_input(model):
+    with pytest.raises(InputError, match="N-gram 70001 has 5 words, expected 4"):
+        model.numbers(["a b c d"] * 70_000 + ["a b c d e"])
+    with pytest.raises(InputError, match="the N-gram has 1 words, expected 4"):
+        model.explain("a")
+
+
+def test_whole_ngrams_are_explained_by_one_term(counts, corpus):
+    model = rg.fit(counts, "LOC", "direct", lam=0.25)
+    (term,) = model.explain(corpus[0][0]).terms
+    total, at_target = corpus[0].count(corpus[0][0]), 0
+    at_target = sum(pair == (corpus[0][0], "LOC") for pair in zip(*corpus, strict=True))
+    assert (term.start, term.end, term.f_nu, term.f_de) == (0, 4, at_target, total - at_target)
+    unseen = model.explain("never was here at")
+    assert (unseen.terms[0].f_nu, unseen.terms[0].f_de, unseen.log_ratio) == (0, 0, -math.inf)
+    assert unseen.ngram == ("never", "was", "here", "at")
+    assert (unseen.target, unseen.model) == ("LOC", "direct, lam 0.25")
+
+
+def test_a_back_off_explains_its_steps_by_hand():
+    """Three contexts, of which the last item and the pair were seen; everything else backs off to its shape."""
+    counts = rg.Counts.from_contexts(
+        ["Ann in", "Bob in", "it said"], ["T", None, None], spans=["suffixes:2", "shapes:2"]
+    )
+    model = rg.fit(counts, "T", "backoff", size=10**6)
+    explanation = model.explain("Ann in")
+    steps = [(term.kind, term.start, term.end, term.items, term.f_nu, term.f_de) for term in explanation.terms]
+    assert steps == [
+        ("item", 0, 1, ("Ann",), 1, 0),
+        ("item", 1, 2, ("in",), 1, 1),
+        ("shapes", 1, 2, ("in",), 1, 1),
+        ("shapes", 0, 2, ("~Aa", "in"), 1, 1),
+        ("items", 1, 2, ("in",), 1, 1),
+        ("items", 0, 2, ("Ann", "in"), 1, 0),
+    ]
+    assert [term.prior is None for term in explanation.terms] == [True, True, False, False, False, False]
+    assert all(term.selected for term in explanation.terms)
+    assert explanation.interval == tuple(model.interval(["Ann in"])[0])
+    assert (explanation.target, explanation.model, explanation.ngram) == ("T", str(model.settings), ("Ann", "in"))
+    elsewhere = model.explain("in Zoe").terms
+    # "in" was seen, but not here; "Zoe" never, and no capitalised word at this place.
+    found = [(term.kind, term.items, term.f_nu, term.f_de, term.selected) for term in elsewhere]
+    assert found == [("anywhere", ("in",), 1, 1, True), ("none", ("Zoe",), None, None, False)]
+    shaped = model.explain("Zoe in").terms[0]
+    assert (shaped.kind, shaped.start, shaped.end, shaped.items, shaped.f_nu, shaped.f_de) == (
+        "shape", 0, 1, ("~Aa",), 1, 1,
+    )  # fmt: skip
+
+
+def test_the_interval_knows_what_was_left_out_on_purpose(counts):
+    """What was not selected has the factor 1 for sure; what was never seen has not, if all that was seen is known."""
+    compact, full = (rg.fit(counts, "LOC", size=1, keep_seen=keep) for keep in (False, True))
+    plain = full.explain("the the the the").terms
+    assert not any(term.selected for term in plain)
+    assert np.diff(full.interval(["the the the the"]))[0, 0] == 0
+    assert np.diff(compact.interval(["the the the the"]))[0, 0] == 0
+    assert np.diff(compact.interval(["never the the the"]))[0, 0] == 0
+    assert np.diff(full.interval(["never the the the"]))[0, 0] > 0
+
+
+def test_a_missing_shape_function_is_named_when_a_model_is_loaded(backed_off, tmp_path, monkeypatch):
+    monkeypatch.setitem(shapes.SHAPES, "mine", shapes.SHAPES["words"])
+    counts = rg.Counts.from_contexts(["a b", "c d"], ["T", None], spans=["shapes:2"], shape="mine")
+    rg.fit(counts, "T", "backoff").save(tmp_path / "m")
+    assert rg.Model.load(tmp_path / "m").settings.shape == "mine"
+    monkeypatch.delitem(shapes.SHAPES, "mine")
+    with pytest.raises(ParameterError, match=f"{tmp_path / 'm'}: .*'mine'"):
+        rg.Model.load(tmp_path / "m")
+
+
+def forge(model, path, parts=None, **changes):
+    """Write a model file with other settings or rows, whose digest fits."""
+    held = {span: SpanRows(span, keys, model.cells.values(cells)) for span, keys, cells, _ in model.rows()}
+    settings_ = asdict(model.settings) | changes
+    parts = tuple((held | (parts or {})).values())
+    storage.write(path, SpanTable("model", settings_, COLUMNS, model.vocabulary, parts))
+
+
+def test_a_model_file_with_one_fault_is_refused_by_name(counts, tmp_path):
+    model = rg.fit(counts, "LOC", "product")
+    path = tmp_path / "forged.rgm"
+    forge(model, path)
+    assert rg.Model.load(path).settings == model.settings  # nothing else is wrong with it
+    n_nu, n_de = counts.sizes("LOC")
+    keys = np.zeros((1, 1), np.int32)
+    faults = [
+        {"n_nu": 1},
+        {"n_de": 1},
+        {"parts": {(0, 1): SpanRows((0, 1), keys, np.array([[n_nu + 1, 0, 1]]))}},
+        {"parts": {(3, 4): SpanRows((3, 4), keys, np.array([[0, n_de + 1, 1]]))}},
+        {"parts": {(0, 1): SpanRows((0, 1), keys, np.array([[0, 0, 2]]))}},
+        {"parts": {(0, 4): SpanRows((0, 4), np.zeros((1, 4), np.int32), np.array([[1, 1, 1]]))}},
+        {"estimator": "direct"},
+        {"estimator": "best"},
+        {"strange": 1},
+    ]
+    for fault in faults:
+        forge(model, path, **fault)
+        with pytest.raises(FileError, match=r"forged\.rgm is not a raregram file, or it is truncated or damaged"):
+            rg.Model.load(path)
+    forge(model, path, {(0, 1): SpanRows((0, 1), keys, np.array([[n_nu, n_de, 1]]))})
+    assert rg.Model.load(path).sizes == (1, 20, 20, 20)
+
+
+def test_an_item_at_every_position_is_seen_more_often_than_there_are_contexts(tmp_path):
+    counts = rg.Counts.from_contexts(["a a a", "a a a", "b b a"], ["T", None, None], spans=["suffixes:2", "shapes:2"])
+    model = rg.fit(counts, "T", "backoff", size=10**6)
+    model.save(tmp_path / "m")
+    loaded = rg.Model.load(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.log_ratio(["a a a", "c a b"]), model.log_ratio(["a a a", "c a b"]))
+    shape = SpanRows((3, 4), np.zeros((1, 1), np.int32), np.array([[2, 1, 1]]))  # at one position, so once at most
+    for fault in ({"n_de": 1}, {"parts": {(3, 4): shape}}):
+        forge(model, tmp_path / "m", **fault)
+        with pytest.raises(FileError, match="truncated or damaged"):
+            rg.Model.load(tmp_path / "m")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -57,6 +58,11 @@ def test_unit_by_hand():
     assert ratios.unit(3, 10, 1, 6, lam=0.25) == pytest.approx(2 / 3, rel=1e-15)
 
 
+def test_lam0_by_hand():
+    assert ratios.neutral_lam(8, 18) == pytest.approx(1 / 10 - 1 / 20, rel=1e-15)
+    assert ratios.neutral_lam(18, 8) == pytest.approx(1 / 20 - 1 / 10, rel=1e-15)
+
+
 @given(st.integers(0, 10**15), st.integers(0, 10**15))
 def test_an_unseen_item_is_neutral_at_lam0(n_nu, n_de):
     lam0 = ratios.neutral_lam(n_nu, n_de)
@@ -72,6 +78,49 @@ def test_unit_is_finite_and_rises_with_the_numerator(f_nu, f_de, n, lam):
     assert ratios.unit(max(f_nu - 1, 0), n, f_de, n, lam) <= value
 
 
+def test_towards_by_hand():
+    # (2/10 + 0.25 * 3) / (1/5 + 0.25) = 0.95 / 0.45 = 19/9.
+    assert ratios.towards(3, 2, 10, 1, 5, lam=0.25) == pytest.approx(19 / 9, rel=1e-15)
+
+
+def test_towards_solves_the_quadratic_program():
+    """Minimise 1/2 b'Hb - h'b + lam/2 |b - b0|^2 numerically."""
+    f_nu, f_de, b0 = np.array([3, 0, 5, 2]), np.array([1, 4, 0, 15]), np.array([0.5, 2.0, 1.0, 7.0])
+    n_nu, n_de, lam = 10, 20, 0.05
+    h, big_h = f_nu / n_nu, np.diag(f_de / n_de)
+
+    def objective(b):
+        return b @ big_h @ b / 2 - h @ b + lam / 2 * (b - b0) @ (b - b0)
+
+    found = minimize(objective, np.zeros(4), jac=lambda b: big_h @ b - h + lam * (b - b0), method="BFGS", tol=1e-12)
+    np.testing.assert_allclose(ratios.towards(b0, f_nu, n_nu, f_de, n_de, lam), found.x, rtol=1e-7, atol=1e-9)
+
+
+@given(st.floats(1e-300, 1e300), st.sampled_from([1e-9, 0.1, 3.0]))
+def test_towards_is_exactly_the_simpler_estimate_where_nothing_was_seen(r0, lam):
+    assert ratios.towards(r0, 0, 10, 0, 7, lam) == r0
+    lower, higher = ratios.towards(1, [0, 1], 10, [1, 0], 7, lam)  # one frequency is evidence
+    assert lower < 1 < higher
+
+
+@pytest.mark.parametrize("lam", [0, -1e-9, math.nan])
+def test_towards_needs_a_ridge_above_zero(lam):
+    message = f"The lam parameter of towards must be a number above 0. Got {lam!r} instead."
+    with pytest.raises(errors.ParameterError, match=re.escape(message)):
+        ratios.towards(1, 1, 2, 1, 2, lam)
+
+
+@given(st.floats(1e-9, 1e9), st.sampled_from([0.0, 0.5, 2.0]), st.sampled_from([2.0**44, 2.0**18, 4.0]))
+def test_a_power_of_a_ratio_is_rounded_to_the_grid(ratio, power, grid):
+    value = float(ratios.log_on_grid(np.array(ratio), power, grid))
+    assert value == pytest.approx(power * math.log(ratio), abs=0.51 / grid)
+    assert (value * grid).is_integer()
+
+
+def test_the_log_of_zero_is_minus_infinity():
+    assert ratios.log_on_grid(np.array([0.0, 1.0])).tolist() == [-math.inf, 0]
+
+
 def test_functions_broadcast():
     assert ratios.unit(np.zeros((3, 1)), 5, np.zeros(4), 5, 0.1).shape == (3, 4)
 
@@ -79,7 +128,8 @@ def test_functions_broadcast():
 @pytest.mark.parametrize("lam", [-1e-9, math.inf, math.nan, "0.1", None, True])
 @pytest.mark.parametrize("function", [ratios.direct, ratios.unit])
 def test_lam_must_be_finite_and_not_negative(function, lam):
-    with pytest.raises(errors.ParameterError, match=r"lam parameter of \w+ must be a finite number >= 0"):
+    message = f"The lam parameter of {function.__name__} must be a finite number >= 0. Got {lam!r} instead."
+    with pytest.raises(errors.ParameterError, match=re.escape(message)):
         function(1, 2, 1, 2, lam)
 
 
@@ -95,12 +145,18 @@ def test_lam_must_be_finite_and_not_negative(function, lam):
         (([1], 2, [9], 8), "above its total: f_de = 9 but n_de = 8"),
         ((["x"], 2, [1], 2), "f_nu must be numbers"),
         (([2.0**54], 2.0**54, [1], 2), "found 1.80144e"),
-        (([1, 2, 3], [4, 5], [1], 2), "do not fit"),
+        (([1], 2, [[1]], [[2, 3], [0, 4]]), "above its total: f_de = 1 but n_de = 0"),
+        (([1], 2, [1], [3, 2**53 + 2]), r"n_de must be whole numbers from 0 to 2\*\*53; found 9.0072e\+15"),
+        (([1, 2, 3], [4, 5], [1], 2), r"f_nu of shape \(3,\) and n_nu of shape \(2,\) do not fit"),
     ],
 )
 def test_what_cannot_be_a_frequency_is_refused(function, frequencies, message):
     with pytest.raises(errors.InputError, match=message):
         function(*frequencies)
+
+
+def test_frequencies_up_to_2_53_are_numbers_like_others():
+    assert ratios.mle(2**53, 2**53, 1, 2**53) == 2.0**53
 
 
 @given(st.lists(st.floats(1e-15, 1e15), min_size=1, max_size=12), st.randoms())

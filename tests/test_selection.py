@@ -58,6 +58,13 @@ def test_chi2_printed_is_infinite_where_a_cell_is_empty(f_nu, f_de):
     assert selection.scores("chi2_printed", [f_nu], [f_de], 5, 5)[0] == np.inf
 
 
+@pytest.mark.parametrize(("f_nu", "f_de", "n_nu", "n_de"), [(0, 0, 5, 5), (5, 5, 5, 5), (0, 3, 0, 5), (2, 0, 5, 0)])
+def test_an_item_that_tells_nothing_has_no_score(f_nu, f_de, n_nu, n_de):
+    """It was seen nowhere or everywhere, or there is but one class: dependence cannot show."""
+    for criterion in ("chi2", "gss", "gss_abs", "cet"):
+        assert selection.scores(criterion, [f_nu], [f_de], n_nu, n_de).tolist() == [0]
+
+
 @pytest.mark.parametrize("criterion", selection.CRITERIA)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=20))
 def test_scores_are_never_nan(criterion, pairs):
@@ -71,18 +78,32 @@ def test_random_depends_on_the_seed_alone():
     first, again, other = (selection.scores("random", [1, 2, 3], [0, 0, 0], 5, 5, seed=seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert (first != other).all()
+    np.testing.assert_array_equal(
+        selection.scores("random", [1], [0], 5, 5), selection.scores("random", 1, [0], 5, 5, seed=0)
+    )
     # The stream of PCG64 is promised by NumPy; a selection made today must be the same tomorrow.
     np.testing.assert_allclose(first, [0.5118216247002567, 0.9504636963259353, 0.14415961271963373], rtol=1e-15)
 
 
+@pytest.mark.parametrize("criterion", selection.CRITERIA)
+def test_scores_have_the_shape_of_the_frequencies(criterion):
+    f_nu, f_de = np.array([[1, 2, 3], [0, 5, 4]]), np.array([[0], [2]])
+    table = selection.scores(criterion, f_nu, f_de, 5, 5)
+    assert table.shape == (2, 3)
+    if criterion != "random":
+        assert table[1, 2] == selection.scores(criterion, [4], [2], 5, 5)[0]
+
+
 def test_unknown_criterion_names_the_known_ones():
-    with pytest.raises(errors.ParameterError, match=r"'random', 'tf', 'cet', 'chi2'.*Got 'mi' instead"):
+    message = r"^The criterion parameter of scores must be one of 'random', 'tf', 'cet', 'chi2'.*Got 'mi' instead"
+    with pytest.raises(errors.ParameterError, match=message):
         selection.scores("mi", [1], [1], 2, 2)
 
 
 def test_scores_need_contexts():
-    with pytest.raises(errors.ParameterError, match="must not both be 0"):
+    with pytest.raises(errors.ParameterError, match=r"^The n_nu and n_de parameters of scores must not both be 0\.$"):
         selection.scores("cet", [0], [0], 0, 0)
+    assert selection.scores("cet", [1], [0], 1, 0).tolist() == [0]  # one is enough
 
 
 SCORED = st.lists(st.tuples(st.sampled_from([-1.0, 0.0, 0.5, np.inf]), st.integers(0, 3)), min_size=1, max_size=30)

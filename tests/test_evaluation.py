@@ -1,0 +1,169 @@
+"""How rankings are measured: one worked example with the hand calculation, and the edges."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import raregram as rg
+from raregram import evaluation
+from raregram.errors import InputError, ParameterError
+from raregram.evaluation import bands_of, curve_ranks, evaluate, measure, ranking, recall_curve, top_hits
+
+# Units at lam = 0 with n_nu = 16 and n_de = 4: r = (f_nu + 1) / 18 / ((f_de + 1) / 6), so a 3/2, b 5/6, e 2/3, c 1/2,
+# d 1/3, and 1 for what was never seen. Best first: a, never, b, e, c, d.
+SEEN = {"a": (8, 1), "b": (4, 1), "c": (2, 1), "d": (1, 1), "e": (1, 0)}
+CORRECT = ["b", "d", "e", "never"]
+
+
+@pytest.fixture(scope="module")
+def training():
+    f_nu, f_de = zip(*SEEN.values(), strict=True)
+    return rg.Counts.from_ngrams(list(SEEN), f_nu, f_de, target="LOC")
+
+
+@pytest.fixture(scope="module")
+def documents():
+    types = [*SEEN, "never"]
+    return rg.Counts.from_contexts(
+        types * 2, ["LOC" if item in CORRECT else "PER" for item in types] + [None] * 6, spans=["whole"]
+    )
+
+
+@pytest.fixture(scope="module")
+def model(training):
+    return rg.fit(training, estimator="product", lam=0)
+
+
+def as_tuple(metrics):
+    return tuple(vars(metrics).values())
+
+
+def test_a_ranking_by_hand(model, documents):
+    result = evaluate(model, documents, k=3)
+    # Returned: a, never, b. Correct ones are at the ranks 2, 3, 4 and 6.
+    average_precision = (1 / 2 + 2 / 3 + 3 / 4 + 4 / 6) / 4
+    assert as_tuple(result.overall) == pytest.approx((6, 4, 3, 2, 2 / 3, 2 / 4, 4 / 7, average_precision))
+    assert result.ranks.tolist() == [1, 2, 3, 4, 5, 6]
+    assert result.recalls.tolist() == [0, 0.25, 0.5, 0.75, 0.75, 1]
+    assert (result.target, result.k, result.bands) == ("LOC", 3, {})
+
+
+def test_bands_by_hand(model, documents, training):
+    """Each band is a ranking of its own, but what is returned is the top of all."""
+    bands = evaluate(model, documents, k=3, training=training).bands
+    # Seen in training: a 9 times, b 5, c 3, d 2, e 1. The eight numbers are in the order of `Metrics`.
+    expected = {
+        "0": (1, 1, 1, 1, 1, 1, 1, 1),  # never
+        "1": (1, 1, 0, 0, 0, 0, 0, 1),  # e
+        "2-5": (3, 2, 1, 1, 1, 1 / 2, 2 / 3, (1 + 2 / 3) / 2),  # b, c, d
+        "more": (1, 0, 1, 0, 0, 0, 0, 0),  # a
+    }
+    assert list(bands) == list(expected)
+    for name, values in expected.items():
+        assert as_tuple(bands[name]) == pytest.approx(values), name
+
+
+def test_bands_begin_at_one_two_and_six():
+    assert bands_of(np.array([0, 1, 2, 5, 6, 2**53])).tolist() == [0, 1, 2, 2, 3, 3]
+
+
+def test_results_are_plain_json(model, documents, training):
+    result = evaluate(model, documents, k=3, training=training)
+    written = json.loads(json.dumps(result.to_dict()))
+    assert written["overall"]["hits"] == 2
+    assert written["bands"]["2-5"]["types"] == 3
+    assert written["ranks"] == result.ranks.tolist()
+    assert written["recalls"] == result.recalls.tolist()
+    assert (written["target"], written["k"]) == ("LOC", 3)
+
+
+def test_eight_thousand_are_returned_unless_told_otherwise(model, documents):
+    """That is the paper's K."""
+    assert evaluate(model, documents).k == 8000
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.5, True, None])
+def test_k_must_be_a_whole_number(model, documents, k):
+    with pytest.raises(ParameterError, match="k parameter of evaluate must be a whole number >= 1"):
+        evaluate(model, documents, k=k)
+
+
+def test_ties_of_a_long_ranking_keep_their_order():
+    """Short arrays are sorted in a stable way whatever is asked for; long ones are not."""
+    scores = np.random.default_rng(3).choice([-np.inf, 0.0, 1.0, np.nan], 2000)
+    plain = np.where(np.isnan(scores), -np.inf, scores).tolist()
+    assert ranking(scores).tolist() == sorted(range(2000), key=lambda i: (-plain[i], i))
+
+
+def test_no_more_than_k_are_hits_where_many_tie_at_the_threshold():
+    scores, correct = np.array([3.0, 1.0, 1.0, 1.0, np.nan]), np.array([True, False, True, True, True])
+    assert [top_hits(scores, correct, k) for k in (1, 2, 3, 4, 5, 9)] == [1, 1, 2, 3, 4, 4]
+
+
+def test_only_what_is_ranked_is_measured():
+    """A band's order holds some of the types: the others neither count as types nor as correct."""
+    correct = np.array([True, False, True, True])
+    returned = np.array([True, True, False, True])
+    metrics = measure(np.array([3, 1]), correct, returned)
+    assert as_tuple(metrics) == pytest.approx((2, 1, 2, 1, 1 / 2, 1, 2 / 3, 1))
+
+
+def test_a_curve_has_all_ranks_of_a_short_ranking_and_few_of_a_long_one():
+    assert repr(curve_ranks(7).tolist()) == "[1, 2, 3, 4, 5, 6, 7]"  # whole numbers, also in JSON
+    ranks = curve_ranks(400_000)
+    assert (ranks[0], ranks[-1]) == (1, 400_000)
+    assert 100 < len(ranks) <= 200
+    steps = np.diff(np.log(ranks[ranks > 1000]))
+    np.testing.assert_allclose(steps, steps.mean(), rtol=0.02)  # evenly spread on a logarithmic scale
+
+
+def test_the_curve_of_a_ranking_without_correct_types_stays_at_zero():
+    ranks, recalls = recall_curve(np.array([], int), 3)
+    assert (ranks.tolist(), recalls.tolist()) == ([1, 2, 3], [0, 0, 0])
+    assert curve_ranks(0).tolist() == [1]
+
+
+def test_the_curve_of_a_ranking_with_one_correct_type_is_a_step():
+    _, recalls = recall_curve(np.array([2]), 3)
+    assert recalls.tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"side": "right"}, "the model is for n 1, left, words; the documents were counted for n 1, right, words"),
+        ({"kind": "letters"}, "the model is for n 1, left, words; the documents were counted for n 1, left, letters"),
+    ],
+)
+def test_documents_of_another_kind_are_refused(model, change, message):
+    other = rg.Counts.from_contexts(["a"], ["LOC"], spans=["whole"], **change)
+    with pytest.raises(InputError, match=message):
+        evaluate(model, other)
+
+
+def test_documents_without_the_target_are_refused(model):
+    other = rg.Counts.from_contexts(["a"], ["PER"], spans=["whole"])
+    with pytest.raises(
+        ParameterError, match=r"target parameter of this count table must be one of 'PER'\. Got 'LOC'"
+    ):
+        evaluate(model, other)
+
+
+def test_bands_need_whole_ngrams_of_the_training_documents():
+    training = rg.Counts.from_contexts(["a b", "c d"], ["LOC", None])
+    whole = rg.Counts.from_contexts(["a b", "c d"], ["LOC", None], spans=["whole"])
+    with pytest.raises(ParameterError, match=r"^the bands need a training table with whole N-grams$"):
+        evaluate(rg.fit(training), whole, training=training)
+    with pytest.raises(
+        ParameterError, match=r"^evaluation needs the whole N-grams: count .* with the spans 'units' and 'whole'$"
+    ):
+        evaluate(rg.fit(training), training)
+
+
+def test_training_frequencies_are_of_all_contexts_whatever_their_target():
+    training = rg.Counts.from_contexts(["a b", "a b", "b a"], ["LOC", None, "PER"], spans=["whole"])
+    documents = rg.Counts.from_contexts(["a b", "b a", "b b", "b z"], [None] * 4, spans=["whole"])
+    assert evaluation.training_frequency(documents, training).tolist() == [2, 1, 0, 0]
