@@ -34,10 +34,9 @@ from typing import TypeAlias
 
 import commands
 import kills
+import raregram as rg
 from commands import Command, Tree, finals, tree
 from kills import Checks, Place, Undisturbed
-
-import raregram as rg
 from raregram import storage
 from raregram.corpus import Options
 from raregram.counting import Plan

@@ -32,11 +32,11 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 
-import commands
 import pyarrow.parquet as pq
-from commands import COMMANDS, Command, Tree, finals, tree
 
+import commands
 import raregram as rg
+from commands import COMMANDS, Command, Tree, finals, tree
 
 HOOK = Path(__file__).resolve().parent / "hook"
 KILLED = (-signal.SIGKILL, -signal.SIGXFSZ)

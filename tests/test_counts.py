@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import raregram as rg
 from conftest import as_dictionary, corpora
-from raregram.counts import name_span, parse_spans, span_names, suffix_lengths
+from raregram.counts import name_span, parse_spans, span_names, suffix, suffix_lengths
 from raregram.errors import FileError, InputError, ParameterError
 from raregram.storage import SpanRows
 
@@ -305,8 +305,9 @@ def test_a_sum_of_frequencies_never_overflows():
     many = 1100
     with pytest.raises(InputError, match=f"n_nu is 1, but the frequencies add up to {many * 2**53}"):
         rg.Counts.from_ngrams(["a"] * many, [2**53] * many, [0] * many, n_nu=1)
-    with pytest.raises(InputError, match=f"the frequencies add up to {many * 2**53}, more than"):
-        rg.Counts.from_ngrams(["a"] * many, [2**53] * many, [0] * many)
+    for f_nu, f_de in ((2**53, 0), (0, 2**53)):
+        with pytest.raises(InputError, match=f"the frequencies add up to {many * 2**53}, more than"):
+            rg.Counts.from_ngrams(["a"] * many, [f_nu] * many, [f_de] * many)
 
 
 def test_all_contexts_are_not_fewer_than_those_of_the_target():
@@ -373,6 +374,7 @@ def test_a_shape_function_goes_by_its_name():
     options = {"contexts": ["Ab cd"], "labels": ["X"]}
     assert rg.Counts.from_contexts(**options, shape="letters").shape is None  # no shapes, no function
     assert rg.Counts.from_contexts(**options, spans=["shapes:1"]).shape == "words"
+    assert rg.Counts.from_contexts(["Ab"], ["X"], spans=["shapes:1"]).shape == "words"  # also of a single item
     other = rg.Counts.from_contexts(**options, spans=["shapes:1"], shape="letters")
     assert other.shape == "letters"
     assert rg.Counts.from_ngrams(["Ab cd"], [1], [0], spans=["shapes:1"], shape="letters").shape == "letters"
@@ -537,6 +539,11 @@ def test_names_of_spans_stand_for_these_spans():
     for wrong in ("unit", "shapes", "suffixes:-1", "whole:2", "Whole", "prefixes:2"):
         with pytest.raises(ParameterError, match=re.escape(f"{message}{wrong!r} instead")):
             parse_spans([wrong], 2, "left")
+
+
+def test_a_suffix_is_next_to_the_boundary():
+    assert (suffix(2, 5, "left"), suffix(2, 5, "right")) == ((3, 5), (0, 2))
+    assert (suffix(2, 5, "left", 5), suffix(2, 5, "right", 5)) == ((8, 10), (5, 7))  # of shapes
 
 
 @pytest.mark.parametrize("side", ["left", "right"])

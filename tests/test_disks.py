@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from raregram import storage
+from raregram import drafts
 from raregram.errors import FileError
 
 RELIABILITY = Path(__file__).parents[1] / "reliability"
@@ -76,7 +76,7 @@ def test_a_closed_stream_is_no_traceback(folder, closed, lines):
 
 def test_the_reason_is_the_system_s_and_the_name_the_user_s(tmp_path):
     def fail(error):
-        with storage.atomic_path(tmp_path / "x.counts"):
+        with drafts.atomic_path(tmp_path / "x.counts"):
             raise error
 
     said = "Error writing bytes to file. Detail: [errno 28] No space left on device"
@@ -90,19 +90,19 @@ def test_the_reason_is_the_system_s_and_the_name_the_user_s(tmp_path):
 def test_a_target_that_cannot_be_is_refused_before_the_work(tmp_path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(FileError, match=r"cannot write .*/folder: it is not a regular file"):
-        storage.check_target(tmp_path / "folder")
+        drafts.check_target(tmp_path / "folder")
     with pytest.raises(FileError, match=r"cannot write .*: the folder .*/nowhere does not exist"):
-        storage.check_target(tmp_path / "nowhere" / "x.counts")
+        drafts.check_target(tmp_path / "nowhere" / "x.counts")
     with pytest.raises(FileError, match=r"cannot write .*: File name too long"):
-        storage.check_target(tmp_path / ("x" * 250))
-    storage.check_target(tmp_path / "x.counts")
+        drafts.check_target(tmp_path / ("x" * 250))
+    drafts.check_target(tmp_path / "x.counts")
     assert os.listdir(tmp_path) == ["folder"]  # noqa: PTH208
 
 
 @pytest.mark.parametrize("name", ["a file with spaces", "a file\nwith lines", "[a-z]*.counts", "-", ".hidden", "é"])
 def test_any_name_is_written_and_cleared_of_drafts(tmp_path, name):
     (tmp_path / f".{name}.0123456789abcdef.draft").touch()
-    with storage.atomic_path(tmp_path / name) as draft:
+    with drafts.atomic_path(tmp_path / name) as draft:
         draft.write_text("whole")
     assert os.listdir(tmp_path) == [name]  # noqa: PTH208
 

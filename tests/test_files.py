@@ -162,7 +162,9 @@ def test_a_file_that_claims_more_rows_than_it_can_hold_is_refused_unread(files, 
         for _ in range(10):
             writer.write_table(many)
     assert (tmp_path / "bomb.counts").stat().st_size < 1 << 18
-    with pytest.raises(FileError, match=r"bomb\.counts claims 10,000,000 rows in .* bytes: it is damaged, or made to"):
+    with pytest.raises(
+        FileError, match=r"bomb\.counts claims 10,000,000 rows in .* bytes: it is damaged, or made to"
+    ):
         rg.Counts.load(tmp_path / "bomb.counts")
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 import raregram as rg
-from raregram import storage
+from raregram import drafts
 from raregram.cli import experiments
 from raregram.errors import FileError
 from raregram.experiment import Config, load_corpus
@@ -149,7 +149,7 @@ def left_beside(path):
 
 def hold_a_draft(path, ready, over):
     """Write half a file in another process, then wait."""
-    with storage.atomic_path(path) as draft:
+    with drafts.atomic_path(path) as draft:
         draft.write_text("half")
         ready.set()
         over.wait(60)
@@ -171,13 +171,13 @@ def other(tmp_path):
 def test_the_draft_of_a_living_run_stays_and_that_of_a_killed_one_goes(other, tmp_path):
     process, _ = other
     path = tmp_path / "f.txt"
-    with storage.atomic_path(path) as draft:
+    with drafts.atomic_path(path) as draft:
         draft.write_text("whole")
     left = [re.sub(r"[0-9a-f]{16}", "*", name) for name in left_beside(path)]
     assert left == [".f.txt.*.draft", ".f.txt.*.lock"]
     process.kill()
     process.join()
-    storage.check_target(path)
+    drafts.check_target(path)
     assert left_beside(path) == []
     assert path.read_text() == "whole"
 
@@ -185,7 +185,7 @@ def test_the_draft_of_a_living_run_stays_and_that_of_a_killed_one_goes(other, tm
 def test_of_two_runs_that_write_the_same_file_the_last_one_wins_and_both_are_whole(other, tmp_path):
     process, over = other
     path = tmp_path / "f.txt"
-    with storage.atomic_path(path) as draft:
+    with drafts.atomic_path(path) as draft:
         draft.write_text("first")
     assert path.read_text() == "first"
     over.set()
@@ -200,7 +200,7 @@ def test_threads_that_write_the_same_file_do_not_meet(tmp_path):
     barrier = threading.Barrier(8)
 
     def write(number):
-        with storage.atomic_path(path) as draft:
+        with drafts.atomic_path(path) as draft:
             draft.write_text(f"{number}" * 1000)
             barrier.wait(30)
 
@@ -221,7 +221,7 @@ def test_only_drafts_of_this_very_file_are_removed(tmp_path):
         (tmp_path / name).touch()
     (tmp_path / mine[1]).mkdir()
     (tmp_path / mine[1] / "0-1-0.parquet").touch()
-    storage.check_target(tmp_path / "f.txt")
+    drafts.check_target(tmp_path / "f.txt")
     assert left_beside(tmp_path / "f.txt") == sorted(others)
 
 
@@ -232,7 +232,7 @@ def test_a_file_and_its_new_name_are_both_kept_by_the_disk(tmp_path, monkeypatch
     monkeypatch.setattr(os, "fsync", lambda fd: calls.append(os.path.samestat(os.fstat(fd), folder)) or sync(fd))
     monkeypatch.setattr(Path, "replace", lambda self, target: calls.append("rename") or replace(self, target))
     folder = tmp_path.stat()
-    with storage.atomic_path(tmp_path / "f.txt") as draft:
+    with drafts.atomic_path(tmp_path / "f.txt") as draft:
         draft.write_text("whole")
     assert calls == [False, "rename", True]
 
@@ -241,11 +241,11 @@ def test_without_locks_files_are_written_and_nothing_of_others_is_removed(tmp_pa
     def refuse(handle):
         raise OSError(95, "Operation not supported")
 
-    monkeypatch.setattr(storage, "_lock_open", refuse)
+    monkeypatch.setattr(drafts, "_lock_open", refuse)
     theirs = [".f.txt.0123456789abcdef.draft", ".f.txt.0123456789abcdef.lock"]
     for name in theirs:
         (tmp_path / name).touch()
-    with storage.atomic_path(tmp_path / "f.txt") as draft:
+    with drafts.atomic_path(tmp_path / "f.txt") as draft:
         draft.write_text("whole")
     assert left_beside(tmp_path / "f.txt") == theirs
     assert (tmp_path / "f.txt").read_text() == "whole"
@@ -261,9 +261,9 @@ def test_a_count_in_memory_makes_no_temporary_folder(tmp_path, monkeypatch):
 
 def test_two_runs_do_not_share_unfinished_work(tmp_path):
     refused = pytest.raises(FileError, match=f"another run is at work in {tmp_path}")
-    with storage.sole_use(tmp_path), refused, storage.sole_use(tmp_path):
+    with drafts.sole_use(tmp_path), refused, drafts.sole_use(tmp_path):
         pass
-    with storage.sole_use(tmp_path):
+    with drafts.sole_use(tmp_path):
         pass
 
 

@@ -26,9 +26,10 @@ from raregram.contexts import (
     nth_ngram,
     parse_ngrams,
 )
+from raregram.drafts import PathLike
 from raregram.errors import InputError, ParameterError, check_choice, check_count, must_be
 from raregram.shapes import shape_function, shapes_of
-from raregram.storage import PathLike, Span, SpanRows, SpanTable, row_bytes, span_order
+from raregram.storage import Span, SpanRows, SpanTable, row_bytes, span_order
 
 SIDES = ("left", "right")
 DENOMINATORS = ("complement", "all")
@@ -404,7 +405,7 @@ def add_up(span: Span, keys: Numbers, values: Ints) -> SpanRows:
     """
     distinct, row = _number_rows(keys)
     # The sums are whole numbers below 2**53, so adding them as doubles is exact.
-    sums = [np.bincount(row, weights=column, minlength=len(distinct)) for column in values.T]
+    sums = [np.bincount(row, weights=column) for column in values.T]
     return SpanRows(span, distinct, np.column_stack(sums).astype(np.int64))
 
 

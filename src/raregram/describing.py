@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from raregram.contexts import Numbers
 from raregram.counts import Counts, span_names, suffix
+from raregram.drafts import PathLike
 from raregram.explanation import printable
 from raregram.model import Model, Settings
 from raregram.ratios import Floats
-from raregram.storage import PathLike, Span, bytes_on_disk, read_header
+from raregram.storage import Span, bytes_on_disk, read_header
 from raregram.tables import CellNumbers
 
 BACKOFF = ("unit_lam", "tau", "longest", "longest_shapes", "shape", "max_bytes")

@@ -23,6 +23,7 @@ import pyarrow as pa
 from raregram import ratios
 from raregram.corpus import Options
 from raregram.counts import Counts
+from raregram.drafts import atomic_path
 from raregram.engines import count
 from raregram.errors import InputError, ParameterError, check_count, check_lam, must_be
 from raregram.evaluation import Evaluation, evaluate, training_frequency, types_for
@@ -31,7 +32,6 @@ from raregram.formats.tables import documents_table
 from raregram.heatmap import all_boundaries, split_text
 from raregram.model import Model
 from raregram.standoff import tagged_reuters
-from raregram.storage import atomic_path
 from raregram.tuning import CRITERIA, LAMS, SIZES, Cell, Grid, choose
 
 SPLITS = ("train", "valid", "test")

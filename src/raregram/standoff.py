@@ -22,10 +22,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from raregram.drafts import atomic_path
 from raregram.errors import FileError
 from raregram.fetching import fetch_reuters
 from raregram.formats import read_documents
-from raregram.storage import atomic_path
 from raregram.tagging import METADATA_KEY, SPAN
 
 TAGS = "reuters-tags.parquet"

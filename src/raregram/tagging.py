@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from raregram.corpus import Documents, Options, spans_from_offsets
+from raregram.drafts import PathLike, atomic_path, check_target, sole_use, write_errors_named
 from raregram.entities import (
     DEFAULT_PIPELINE,
     PIECE_CHARACTERS,
@@ -37,7 +38,6 @@ from raregram.entities import (
 )
 from raregram.errors import InputError, check_count
 from raregram.formats import read_documents
-from raregram.storage import PathLike, atomic_path, check_target, sole_use, write_errors_named
 
 DEFAULT_LABELS: Mapping[str, str] = MappingProxyType(
     {"GPE": "LOC", "LOC": "LOC", "PERSON": "PER", "PER": "PER", "ORG": "ORG"}

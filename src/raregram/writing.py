@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from raregram.drafts import atomic_path
 from raregram.ratios import Floats
 from raregram.reading import Batch
-from raregram.storage import atomic_path
 
 Write = Callable[[Batch, Floats], None]
 

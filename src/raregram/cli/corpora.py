@@ -250,7 +250,7 @@ def merge(
     Example: raregram merge 2024.counts 2025.counts --subtract withdrawn.counts --out now.counts
     """
     from raregram.counts import Counts
-    from raregram.storage import check_target
+    from raregram.drafts import check_target
 
     check_target(out)
     counts = Counts.load(sources[0])
@@ -272,9 +272,9 @@ def _are_contexts(sources: list[str], format_name: str | None) -> bool:
 def _count_contexts(
     sources: list[str], out: str, columns: str | None, quiet: bool, *, min_count: int, **options: Any
 ) -> None:
+    from raregram.drafts import check_target
     from raregram.progress import progress
     from raregram.reading import read_counts
-    from raregram.storage import check_target
 
     check_target(out)
     with progress("contexts counted", quiet) as tick:
@@ -286,10 +286,10 @@ def _count_documents(
     sources: tuple[Any, Any, Any], plan: Plan, options: Options, out: str, quiet: bool, **resources: Any
 ) -> int:
     """Count documents into a file; return how many were skipped."""
-    from raregram import engines, storage
+    from raregram import drafts, engines, storage
     from raregram.progress import progress
 
-    storage.check_target(out)
+    drafts.check_target(out)
     with (
         progress("documents counted", quiet) as tick,
         engines.count_table(sources, plan, options, beside=Path(out), progress=tick, **resources) as table,

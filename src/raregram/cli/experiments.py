@@ -132,9 +132,9 @@ def tune(
     Example: raregram tune train.counts valid.parquet --target LOC --estimator backoff --out loc.rgm
     """
     from raregram.counts import Counts
+    from raregram.drafts import check_target
     from raregram.fitting import only_target
     from raregram.progress import progress
-    from raregram.storage import check_target
     from raregram.tuning import Grid, choose
     from raregram.writing import to_json
 
@@ -325,7 +325,7 @@ def _config(path: str | None, changes: dict[str, Any]) -> Config:
 def _run(config: Config, folder: Path, quiet: bool) -> Iterator[dict[str, Any]]:
     """Run an experiment and give its results; what is finished is in a hidden folder until they have been written."""
     from raregram import experiment
-    from raregram.storage import sole_use, write_errors_named
+    from raregram.drafts import sole_use, write_errors_named
 
     def say(text: str) -> None:
         if not quiet:
@@ -371,7 +371,7 @@ def _read(path: Path, most: int) -> bytes:
 
 def _save_results(results: dict[str, Any], path: Path) -> None:
     """Write the results last, so that their existence means that all is there."""
-    from raregram.storage import atomic_path
+    from raregram.drafts import atomic_path
 
     with atomic_path(path) as draft:
         draft.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

@@ -133,9 +133,9 @@ def fit(
     Another: raregram fit all.counts --estimator backoff --target LOC --out loc.rgm
     """
     from raregram import fitting
+    from raregram.drafts import check_target
     from raregram.progress import progress
     from raregram.reading import read_counts
-    from raregram.storage import check_target
 
     for name, ridge in (("lam", lam), ("unit_lam", unit_lam)):  # before the input is read, which may take long
         if ridge is not None:

@@ -30,9 +30,10 @@ from raregram.contexts import Numbers, check_labels
 from raregram.corpus import Documents, Policy
 from raregram.counting import Level, Partial, Plan, count_batch, lengthen
 from raregram.counts import Ints, counts_columns, suffix
+from raregram.drafts import spill_folder, write_errors_named
 from raregram.errors import FileError, InputError, check_count
 from raregram.sorting import find_heads, number_groups, sort_further
-from raregram.storage import Span, SpanRows, SpanTable, spill_folder, write_errors_named
+from raregram.storage import Span, SpanRows, SpanTable
 
 MEMORY_LIMIT = 4 << 30  # bytes
 CHUNK = 1 << 18  # rows of a span at a time

@@ -7,10 +7,10 @@ import io
 from pathlib import Path
 from typing import Any
 
+from raregram.drafts import atomic_path, write_errors_named
 from raregram.report.figures import figures
 from raregram.report.page import page
 from raregram.report.tables import Table, tables
-from raregram.storage import atomic_path, write_errors_named
 
 
 def write_report(results: dict[str, Any], folder: Path) -> Path:
