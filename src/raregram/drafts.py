@@ -97,7 +97,7 @@ def _hidden(final: Path, purpose: str) -> Iterator[Path]:
     """Give a hidden name beside a file for work on it; remove what has it in the end, and what killed runs left."""
     if not final.parent.is_dir():
         raise FileError(f"cannot write {final}: the folder {final.parent} does not exist")
-    _remove_abandoned(final)
+    remove_abandoned(final)
     stem, lock = _locked_stem(final)
     path = _with_suffix(stem, purpose)
     try:
@@ -122,7 +122,7 @@ def _with_suffix(stem: Path, suffix: str) -> Path:
     return stem.with_name(f"{stem.name}.{suffix}")
 
 
-def _remove_abandoned(final: Path) -> None:
+def remove_abandoned(final: Path) -> None:
     """Remove what is beside a file for work on it, and nobody works on any more."""
     ours = re.compile(rf"(\.{re.escape(final.name)}\.[0-9a-f]{{16}})\.(?:draft|spill|lock)")
     names = (ours.fullmatch(path.name) for path in final.parent.glob(f".{glob.escape(final.name)}.*"))

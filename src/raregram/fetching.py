@@ -24,7 +24,7 @@ from typing import IO
 from urllib.parse import urlsplit
 
 from raregram.downloads import CHUNK, Progress, download, forget, unpack
-from raregram.drafts import atomic_path
+from raregram.drafts import atomic_path, remove_abandoned
 from raregram.errors import FileError, must_be, system_reason
 
 REUTERS = "reuters-21578"
@@ -213,6 +213,7 @@ def _lock(file: IO[bytes], wait: bool = True) -> None:
 
 def _tidy(home: Path) -> None:
     """Remove what a run that was killed at its very end has left, unless another one is at work now."""
+    remove_abandoned(home / "current.json")
     if (home / ".work").exists():
         with suppress(OSError), (home / ".lock").open("ab") as file:  # a cache may be read-only
             _lock(file, wait=False)
