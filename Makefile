@@ -22,7 +22,7 @@ LOCKED := $(PIP) --require-hashes --requirement
 	$(BIN)/python $(PIP) --no-deps --editable .
 	@touch $@
 
-test: check unit oldest  ## all checks and all tests
+test: check unit  ## all checks and all tests
 
 check: .venv/installed  ## formatting, lint, types and import directions
 	$(BIN)/ruff format --check --quiet .
