@@ -7,10 +7,12 @@ import io
 import json
 import os
 import random
+import struct
 import subprocess
 import sys
 import tarfile
 import threading
+import tracemalloc
 import zipfile
 import zlib
 from dataclasses import replace
@@ -27,7 +29,7 @@ from raregram.cli import experiments
 from raregram.corpus import HeldFile, Options, Policy, batches, expand
 from raregram.errors import FileError, InputError, ParameterError, RaregramError
 from raregram.fetching import REUTERS_FILE, fetch_reuters
-from raregram.formats import columns, docbin, parquet, read_documents, recognise, reuters, running, tables
+from raregram.formats import columns, docbin, footer, parquet, read_documents, recognise, reuters, running, tables
 from raregram.reading import are_contexts, read_contexts, read_counts
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reliability"))
@@ -283,9 +285,18 @@ def test_an_article_that_is_cut_off_is_not_left_out_in_silence(tmp_path):
         documents(tmp_path / "r.sgm", "reuters-sgml")
 
 
-@pytest.mark.parametrize("body", ["[1]", '{"a": 1}', "[" * 5000])
-def test_a_body_that_is_no_text_is_refused(tmp_path, body):
-    (tmp_path / "r.json").write_text(f'[{{"id": 1, "body": {body}}}]')
+@pytest.mark.parametrize(
+    "members",
+    [
+        '"id": 1, "body": [1]',
+        '"id": 1, "body": {"a": 1}',
+        '"id": 1, "body": ' + "[" * 5000,
+        '"id": "\\ud800"',
+        '"id": []',
+    ],
+)
+def test_an_article_that_is_no_text_is_refused(tmp_path, members):
+    (tmp_path / "r.json").write_text(f"[{{{members}}}]")
     with pytest.raises(InputError, match=r"r\.json is not a JSON array of Reuters articles"):
         documents(tmp_path / "r.json", "reuters-json")
 
@@ -337,6 +348,81 @@ def test_a_damaged_page_with_a_checksum_is_noticed(tmp_path):
     path.write_bytes(data.replace(b"some words here", b"some wards here", 1))
     with pytest.raises(FileError, match=r"d\.parquet: .*CRC"):
         documents(path)
+
+
+def many_groups():
+    """A Parquet file of several row groups with lists and dictionaries."""
+    rows = [{"items": ["a", "b"] * (row % 3), "text": f"t{row % 4}", "spans": []} for row in range(50)]
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), sink, row_group_size=7)
+    return sink
+
+
+def test_a_footer_says_the_same_to_us_and_to_arrow():
+    sink = many_groups()
+    metadata = pq.ParquetFile(sink).metadata
+    groups = footer.read_footer(sink, "x")
+    assert len(groups) == metadata.num_row_groups == 8
+    for number, group in enumerate(groups):
+        theirs = metadata.row_group(number)
+        assert (group.rows, group.size) == (theirs.num_rows, theirs.total_byte_size)
+        for place, chunk in enumerate(group.chunks):
+            column = theirs.column(place)
+            assert (chunk.values, chunk.dictionary) == (column.num_values, column.dictionary_page_offset)
+
+
+def test_a_damaged_footer_is_an_error_of_ours():
+    whole, rng = many_groups().getvalue(), random.Random(5)
+    (size,) = struct.unpack("<I", whole[-8:-4])
+    for _ in range(500):
+        data = bytearray(whole)
+        data[rng.randrange(len(whole) - 8 - size, len(whole))] ^= 1 << rng.randrange(8)
+        file = io.BytesIO(data)
+        try:
+            list(footer.dictionary_sizes(footer.read_footer(file, "x.parquet"), file))
+        except FileError as error:
+            assert "x.parquet: its footer" in str(error)  # noqa: PT017 - an error is one of two right answers
+    with pytest.raises(FileError, match="its footer is damaged"):
+        footer.read_footer(io.BytesIO(b"PAR1"), "x.parquet")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        bytes([0x49, 0xF7, *[0xFF] * 7, 0x7F]),  # a list of 2**56 numbers of eight bytes each
+        bytes([0x49, 0xF8, *[0xFF] * 7, 0x7F]),  # and one of as many texts
+        bytes([0x46, *[0xFF] * 1_000_000, 0]),  # a number of seven million bits
+        bytes([0x48, *[0xFF] * 7, 0x7F, 0]),  # a text longer than any file
+        bytes([0x4C]) * 100_000,  # structures within structures
+    ],
+)
+def test_a_footer_that_claims_more_than_it_has_takes_neither_time_nor_memory(content):
+    file = io.BytesIO(content + struct.pack("<I", len(content)) + b"PAR1")
+    tracemalloc.start()
+    try:
+        with pytest.raises(FileError, match="its footer is damaged"):
+            footer.read_footer(file, "x.parquet")
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("more", "message"), [("rows", "of 58 rows only 50"), ("values", "values of items only")])
+def test_rows_and_values_that_are_not_there_are_noticed(tmp_path, monkeypatch, more, message):
+    (tmp_path / "d.parquet").write_bytes(many_groups().getvalue())
+
+    def claim(raw, path):
+        groups = footer.read_footer(raw, path)
+        if more == "rows":
+            return [replace(group, rows=group.rows + 1) for group in groups]
+        return [
+            replace(group, chunks=tuple(replace(chunk, values=chunk.values + 1) for chunk in group.chunks))
+            for group in groups
+        ]
+
+    monkeypatch.setattr(parquet, "read_footer", claim)
+    with pytest.raises(FileError, match=rf"d\.parquet: .*{message}"):
+        documents(tmp_path / "d.parquet")
 
 
 def test_a_column_that_stands_twice_is_named():
@@ -449,6 +535,12 @@ def test_errors_of_contexts_name_the_file(tmp_path, columns_of, message):
         read_counts([path])
 
 
+def test_an_ngram_of_thousands_of_words_is_no_wrong_call(tmp_path):
+    (tmp_path / "c.tsv").write_text("X\t" + "word " * 4000 + "\n")
+    with pytest.raises(InputError, match=r"c\.tsv, line 1 has 4,000 words; an N-gram has at most 1,000"):
+        read_counts([str(tmp_path / "c.tsv")])
+
+
 # Archives and URLs
 
 
@@ -552,12 +644,15 @@ def test_addresses_that_are_none_are_named(tmp_path, monkeypatch, url):
         ("targets = [1]", "targets parameter of an experiment must be text"),
         ("side = 1", "side parameter of an experiment must be text"),
         ("n = 2020-01-01", "n parameter of an experiment must be a whole number"),
+        ("n = '" + "x" * 5000 + "'", r"Got 'xxx.*\.\.\. instead"),
+        ("x" * 5000 + " = 1", r"an experiment has no setting 'xxx.*\.\.\.; it has"),
     ],
 )
 def test_strange_settings_are_named(tmp_path, text, message):
     (tmp_path / "s.toml").write_text(text)
-    with pytest.raises((InputError, ParameterError), match=message):
+    with pytest.raises((InputError, ParameterError), match=message) as error:
         experiments._config(str(tmp_path / "s.toml"), {})
+    assert len(str(error.value)) < 1000
 
 
 def test_settings_are_not_read_without_end():

@@ -86,7 +86,9 @@ def must_be(name: str, owner: str, requirement: str, value: object) -> Parameter
     >>> print(must_be("lam", "fit", "a finite number >= 0", -1))
     The lam parameter of fit must be a finite number >= 0. Got -1 instead.
     """
-    return ParameterError(f"The {name} parameter of {owner} must be {requirement}. Got {value!r} instead.")
+    return ParameterError(
+        f"The {name} parameter of {owner} must be {requirement}. Got {shorten(value, 200)} instead."
+    )
 
 
 def check_choice(name: str, owner: str, value: object, choices: Iterable[str]) -> None:

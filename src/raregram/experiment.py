@@ -25,7 +25,7 @@ from raregram.corpus import Options
 from raregram.counts import Counts
 from raregram.drafts import atomic_path
 from raregram.engines import count
-from raregram.errors import InputError, ParameterError, check_count, check_lam, must_be
+from raregram.errors import InputError, ParameterError, check_count, check_lam, must_be, shorten
 from raregram.evaluation import Evaluation, evaluate, training_frequency, types_for
 from raregram.formats import read_documents
 from raregram.formats.tables import documents_table
@@ -98,7 +98,7 @@ class Config:
         names = [field.name for field in fields(cls)]
         for name in settings:
             if name not in names:
-                raise ParameterError(f"an experiment has no setting {name!r}; it has {', '.join(names)}")
+                raise ParameterError(f"an experiment has no setting {shorten(name)}; it has {', '.join(names)}")
         values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()}
         return cls(**values)
 

@@ -14,100 +14,72 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from raregram.corpus import BATCH_BYTES, LARGEST_WHOLE, arrow_source, naming, open_bytes, read_whole, reads_once
+from raregram.corpus import (
+    BATCH_BYTES,
+    LARGEST_WHOLE,
+    HeldFile,
+    arrow_source,
+    naming,
+    open_bytes,
+    read_whole,
+    reads_once,
+)
 from raregram.errors import FileError, InputError
+from raregram.formats.footer import RowGroup, dictionary_sizes, read_footer
 
 LARGEST_DICTIONARY = 1 << 26  # bytes, unpacked, of a dictionary page; writers stop at one or two MB
-PAGE_HEADER = 32  # bytes that hold the first fields of a page's header
 BUFFER = 1 << 20  # bytes of a column read at a time: else all that a row group has of it
 
 
 def parquet_batches(path: str, most_rows: int, batch_bytes: int = BATCH_BYTES) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a Parquet file, about as many at a time as make a batch, each of them sound."""
-    with naming(path), open_parquet(path) as file:
-        about = file.metadata
-        rows = min(most_rows, _rows_of_a_batch(about, batch_bytes), _rows_by_dictionaries(about, path))
+    with naming(path), _opened(path) as (raw, file):
+        groups = read_footer(raw, path)
+        rows = min(most_rows, _rows_of_a_batch(groups, batch_bytes), _rows_by_dictionaries(groups, raw, path))
         found = Counter[str]()
         for record_batch in check_sound(file.iter_batches(max(rows, 1)), path):
             yield record_batch
             found.update(_num_values(record_batch))
-        _check_complete(about, found, path)
+        _check_complete(file.metadata.schema, groups, found, path)
 
 
 @contextmanager
 def open_parquet(path: str) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file; one that is compressed as a whole, or comes from a pipe, is first read into memory."""
-    if _is_seekable(path):
-        source = arrow_source(path)
-    else:
-        with open_bytes(path) as stream:
-            source = pa.BufferReader(read_whole(stream, path))
-    careful = {"buffer_size": BUFFER, "pre_buffer": False, "page_checksum_verification": True}
-    with nullcontext() if isinstance(source, str) else source, pq.ParquetFile(source, **careful) as file:
+    """Open a Parquet file."""
+    with _opened(path) as (_, file):
         yield file
 
 
-def _is_seekable(path: str) -> bool:
-    """Whether Parquet can be read from a file as it is."""
-    return not path.endswith((".gz", ".zst")) and not reads_once(path)
+@contextmanager
+def _opened(path: str) -> Iterator[tuple[BinaryIO, pq.ParquetFile]]:
+    """Open the bytes of a file, and Parquet in them; what is packed as a whole, or a pipe, is held in memory."""
+    careful = {"buffer_size": BUFFER, "pre_buffer": False, "page_checksum_verification": True}
+    if isinstance(path, HeldFile) or path.endswith((".gz", ".zst")) or reads_once(path):
+        with open_bytes(path) as stream:
+            content = read_whole(stream, path)
+        with pq.ParquetFile(pa.BufferReader(content), **careful) as file:
+            yield io.BytesIO(content), file
+        return
+    with Path(path).open("rb") as raw:
+        source = arrow_source(path)  # a name, or a file where Arrow could not take the name
+        with nullcontext() if isinstance(source, str) else source, pq.ParquetFile(source, **careful) as file:
+            yield raw, file
 
 
-def _rows_of_a_batch(metadata: pq.FileMetaData, batch_bytes: int) -> int:
+def _rows_of_a_batch(groups: list[RowGroup], batch_bytes: int) -> int:
     """Return how many rows make about a batch, in the row group that has the largest rows."""
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    return min((batch_bytes * group.num_rows // max(group.total_byte_size, 1) for group in groups), default=1)
+    return min((batch_bytes * group.rows // max(group.size, 1) for group in groups), default=1)
 
 
-def _rows_by_dictionaries(metadata: pq.FileMetaData, path: str) -> int:
+def _rows_by_dictionaries(groups: list[RowGroup], raw: BinaryIO, path: str) -> int:
     """Return how many rows cannot grow beyond all bounds, even if each is the whole dictionary of its row group."""
-    if not _is_seekable(path):
-        return LARGEST_WHOLE // LARGEST_DICTIONARY
-    largest = 1
-    with open_raw(path) as file:
-        for offset in _dictionary_offsets(metadata):
-            file.seek(max(offset, 0))
-            largest = max(largest, _unpacked_size(file.read(PAGE_HEADER)))
+    largest = max(dictionary_sizes(groups, raw), default=1)
     if largest > LARGEST_DICTIONARY:
         raise FileError(
             f"{path}: a dictionary page unpacks to {largest >> 20:,} MiB, more than {LARGEST_DICTIONARY >> 20}: "
             "write the file without dictionaries"
         )
-    return LARGEST_WHOLE // largest
-
-
-def open_raw(path: str) -> BinaryIO:
-    """Open the bytes of a file as they are."""
-    content = getattr(path, "content", None)  # of a file that is held in memory
-    return Path(path).open("rb") if content is None else io.BytesIO(content)
-
-
-def _dictionary_offsets(metadata: pq.FileMetaData) -> Iterator[int]:
-    """Yield where each dictionary page begins."""
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        columns = (group.column(place) for place in range(group.num_columns))
-        yield from (column.dictionary_page_offset for column in columns if column.has_dictionary_page)
-
-
-def _unpacked_size(header: bytes) -> int:
-    """Return the second field of a page's header, its size when it is unpacked.
-
-    Both fields are whole numbers as Thrift's compact protocol has them: a byte for the type, then seven bits a byte.
-
-    >>> _unpacked_size(bytes([0x15, 0x04, 0x15, 0x80, 0x10]))
-    1024
-    """
-    place = number = 0
-    for _ in range(2):
-        number, shift = 0, 0
-        for byte in header[place + 1 :]:
-            place += 1
-            number |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                break
-        place += 1
-    return number >> 1
+    return LARGEST_WHOLE // max(largest, 1)
 
 
 def _num_values(record_batch: pa.RecordBatch) -> dict[str, int]:
@@ -120,18 +92,17 @@ def _num_values(record_batch: pa.RecordBatch) -> dict[str, int]:
     return found
 
 
-def _check_complete(metadata: pq.FileMetaData, found: Mapping[str, int], path: str) -> None:
+def _check_complete(schema: Any, groups: list[RowGroup], found: Mapping[str, int], path: str) -> None:
     """Raise unless all came that the file says it has: where a column breaks off, Arrow takes that for its end."""
-    if found.get("", 0) != metadata.num_rows:
-        raise FileError(f"{path}: of {metadata.num_rows:,} rows only {found.get('', 0):,} are there")
-    for place in range(metadata.num_columns):
-        column = metadata.schema.column(place)
-        name = column.path.split(".")[0]
-        if name in found and column.max_repetition_level == 1:
-            groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
-            claimed = sum(group.column(place).num_values for group in groups)
-            if found[name] != claimed:
-                raise FileError(f"{path}: of {claimed:,} values of {name} only {found[name]:,} are there")
+    rows = sum(group.rows for group in groups)
+    if found.get("", 0) != rows:
+        raise FileError(f"{path}: of {rows:,} rows only {found.get('', 0):,} are there")
+    for place in range(len(schema)):
+        name = schema.column(place).path.split(".")[0]
+        if name in found and schema.column(place).max_repetition_level == 1:
+            values = sum(group.chunks[place].values for group in groups)
+            if found[name] != values:
+                raise FileError(f"{path}: of {values:,} values of {name} only {found[name]:,} are there")
 
 
 def check_sound(record_batches: Iterable[Any], source: str) -> Iterator[pa.RecordBatch]:

@@ -27,7 +27,7 @@ def read_reuters_json(path: str, options: Options) -> Iterator[Documents]:
     with open_bytes(path) as stream:
         try:
             articles = json.loads(read_whole(stream, path, LARGEST_DOCUMENT).decode("utf-8-sig"))
-            found = [(_plain(article["id"]), _plain(article.get("body") or "")) for article in articles]
+            found = [(_name(article["id"]), _plain(article.get("body") or "")) for article in articles]
         except InputError:
             raise
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -40,6 +40,11 @@ def read_reuters_sgml(path: str, options: Options) -> Iterator[Documents]:
     with open_bytes(path) as stream:
         articles = _sgml_articles(stream, path)
         yield from batches(_documents(articles, path, options), options.batch_bytes)
+
+
+def _name(value: Any) -> str:
+    """Return the number of an article as text; in a body lone surrogates are harmless, in a name they are not."""
+    return _plain(value).encode().decode()
 
 
 def _plain(value: Any) -> str:
