@@ -10,6 +10,7 @@ import io
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import tarfile
@@ -26,7 +27,7 @@ from typing import Any, TypeAlias
 import raregram as rg
 
 RAREGRAM = Path(sys.executable).with_name("raregram")
-SECONDS = 300  # that a command may take, at most
+SECONDS = 900  # that a command may take, at most
 REUTERS_FILES = 3
 SENTENCES = (
     "Ann Lee of Boston met Mr. Smith in Paris on Monday.",
@@ -98,7 +99,7 @@ COMMANDS = (
     Command("tag in 2 processes", TAG.format("a", 2), TAG.format("b", 2)),
     Command("fetch", "fetch reuters ../inputs/a.tgz", "fetch reuters ../inputs/b.tgz", HOME),
     Command("fetch a URL", "fetch reuters {url}/a.tgz", "fetch reuters {url}/b.tgz", {**HOME, "no_proxy": "*"}),
-    Command("fetch by npm", "fetch reuters", "fetch reuters ../inputs/b.tgz", HOME, byte_kills=False),
+    Command("fetch by npm", "fetch reuters --refresh", "fetch reuters ../inputs/b.tgz", HOME, byte_kills=False),
     Command("reproduce", REPRODUCE.format(1), REPRODUCE.format(2), {"KILL_CLOCK": "1"}),
 )
 NEEDS = {"tag": "spacy", "tag in 2 processes": "spacy", "reproduce": "matplotlib"}
@@ -138,7 +139,11 @@ def run(
 ) -> tuple[int, str]:
     """Run a command in a folder to its end; return its exit code and what it said of errors."""
     with start(command, folder, environment, arguments) as process:
-        _, said = process.communicate(timeout=SECONDS)
+        try:
+            _, said = process.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
     return process.returncode, said
 
 

@@ -287,11 +287,11 @@ def refuse_targets(command: Command, place: Place, calm: Undisturbed) -> list[st
     for reason, (target, prepare) in cases.items():
         place.begin(place.base / "empty")
         prepare(place.run / target)
-        before = tree(place.run)
+        before = finals(tree(place.run))
         arguments = command.arguments.replace(f" {name}", f" {target}")
         code, said = commands.run(command, place.run, place.environment(), arguments)
         faults += complaints(code, said, reason.format(Path(target).parent), {target})
-        if tree(place.run) != before:
+        if finals(tree(place.run)) != before or _litter(place.run):
             faults.append(f"{reason}: something is left behind: {sorted(tree(place.run))}")
         if reason == BUSY:
             subprocess.run(["umount", str(place.run / target)], check=True)

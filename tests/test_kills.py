@@ -23,6 +23,7 @@ from raregram import drafts
 from raregram.cli import experiments
 from raregram.errors import FileError
 from raregram.experiment import Config, load_corpus
+from raregram.fetching import fetch_reuters
 
 RELIABILITY = Path(__file__).parents[1] / "reliability"
 sys.path.insert(0, str(RELIABILITY))
@@ -252,6 +253,17 @@ def test_without_locks_files_are_written_and_nothing_of_others_is_removed(tmp_pa
 
 
 # Temporary files and unfinished work
+
+
+def test_what_a_fetch_that_was_killed_at_its_end_has_left_goes_with_the_next_one(inputs, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAREGRAM_HOME", str(tmp_path))
+    fetched = fetch_reuters(str(inputs / "a.tgz"))
+    home = fetched.folder.parent
+    whole = commands.tree(home)
+    (home / ".work" / "content").mkdir(parents=True)
+    (home / ".current.json.0123456789abcdef.lock").touch()
+    assert fetch_reuters() == fetched
+    assert commands.tree(home) == whole
 
 
 def test_a_count_in_memory_makes_no_temporary_folder(tmp_path, monkeypatch):
