@@ -71,6 +71,7 @@ def is_given(item):
 BORROWED = ("test_files", "test_intervals", "test_backoff", "test_tuning")  # of other modules: plain examples
 HEAVY = ("room", "spans", "covers", "falls", "bands", "surer", "narrower", "long_context", "one_context", "claims")
 """
+UNLISTED = "not listed"
 KILLED, SURVIVED, UNTESTED = (1, 3), (0,), (5, 33, None)  # exit codes in mutmut's records; others are timeouts
 
 
@@ -95,7 +96,7 @@ class Tally:
 
 
 def main() -> None:
-    """Make the copy, run the mutants, compare the survivors with the list."""
+    """Run the mutants of each module, compare the survivors with the list, print and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--modules", nargs="+", choices=TESTS, default=list(TESTS))
     parser.add_argument("--processes", type=int, default=1)
@@ -104,26 +105,24 @@ def main() -> None:
     if arguments.again:
         shutil.rmtree(COPY, ignore_errors=True)
     started = time.monotonic()
-    tallies, survivors = {}, []
     for module in arguments.modules:
         copy_tree(module)
         forget_survivors(module)
         run_mutmut(module, arguments.processes)
-        tallies[module] = tally(exit_codes(module))
-        survivors += surviving(module)
-    seconds = time.monotonic() - started
+    tallies = {module: tally(exit_codes(module)) for module in arguments.modules}
+    survivors = [mutant for module in arguments.modules for mutant in surviving(module)]
     reasons = listed_mutants(LISTED.read_text())
+    by_reason = Counter(reasons.get(mutant, UNLISTED) for mutant in survivors)
     unlisted = [mutant for mutant in survivors if mutant not in reasons]
-    by_reason = Counter(reasons[mutant] for mutant in survivors if mutant in reasons)
     show(tallies, by_reason, unlisted)
-    REPORT.parent.mkdir(parents=True, exist_ok=True)
     report = {
         "mutmut": version("mutmut"),
-        "seconds": round(seconds),
+        "seconds": round(time.monotonic() - started),
         "modules": {module: asdict(found) for module, found in tallies.items()},
-        "survivors_by_reason": dict(by_reason),
+        "survivors": dict(by_reason),
         "unlisted": [asdict(mutant) for mutant in unlisted],
     }
+    REPORT.parent.mkdir(parents=True, exist_ok=True)
     REPORT.write_text(json.dumps(report, indent=1) + "\n")
     sys.exit(1 if unlisted else 0)
 
@@ -273,7 +272,7 @@ def show(tallies: dict[str, Tally], by_reason: Counter[str], unlisted: list[Muta
     for reason, number in by_reason.items():
         print(f"survived, {reason}: {number}")
     for mutant in sorted(unlisted, key=lambda mutant: mutant.function):
-        print(f"not listed: {mutant.function}\n- {mutant.line}\n+ {mutant.changed}")
+        print(f"{UNLISTED}: {mutant.function}\n- {mutant.line}\n+ {mutant.changed}")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import re
 from dataclasses import asdict, replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -267,8 +268,6 @@ def test_repr_and_size_in_memory(model):
 
 
 def test_scores_do_not_depend_on_the_machine_s_threads(model, corpus):
-    import pyarrow as pa
-
     threads = pa.cpu_count()
     try:
         pa.set_cpu_count(1)
@@ -537,6 +536,37 @@ def test_many_words_take_the_fast_way_and_few_do_not(model, corpus, monkeypatch)
     np.testing.assert_array_equal(model.numbers(contexts), few)
 
 
+class PlainWords:
+    """What the compiled loops promise, in plain Python; that they keep it has tests of its own."""
+
+    def __init__(self, words):
+        self.known = {word: number for number, word in enumerate(words.to_pylist())}
+
+    def number(self, texts):
+        rows = [text.split() for text in texts]
+        known = dict(self.known)
+        numbers = [known.setdefault(word, len(known)) for row in rows for word in row]
+        others = pa.array(list(known)[len(self.known) :], pa.string())
+        return np.array(numbers, np.int32), np.array([len(row) for row in rows]), others
+
+
+@pytest.mark.parametrize("estimator", ["selective", "backoff"])
+def test_compiled_loops_number_items_as_arrow_does(corpus, monkeypatch, estimator):
+    """Also items that the model does not hold, which a back-off takes for their shapes."""
+    contexts, labels = corpus
+    known = ["announced Monday at in", "at in Monday announced"]
+    counts = rg.Counts.from_contexts(contexts + known, [*labels, "LOC", None], spans=["suffixes:2", "shapes:4"])
+    model = rg.fit(counts, "LOC", estimator, size=50)
+    others = ["claimed Friday at in", "at zz Friday claimed", "Friday claimed in at", *contexts[:30]]
+    few = np.concatenate([model.numbers([text]) for text in others])
+    monkeypatch.setattr("raregram.model.MANY", 10)
+    monkeypatch.setattr("raregram.model.KnownWords", PlainWords)
+    np.testing.assert_array_equal(model.numbers(others), few)
+    assert model.numbers(others).dtype == np.int32
+    with pytest.raises(InputError, match="N-gram 34 has 3 words, expected 4"):
+        model.numbers([*others, "only three words"])
+
+
 def test_a_bad_ngram_is_named_by_its_row_in_the_whole_input(model):
     with pytest.raises(InputError, match="N-gram 70001 has 5 words, expected 4"):
         model.numbers(["a b c d"] * 70_000 + ["a b c d e"])
@@ -573,8 +603,9 @@ def test_a_back_off_explains_its_steps_by_hand():
         ("items", 0, 2, ("Ann", "in"), 1, 0),
     ]
     assert [term.prior is None for term in explanation.terms] == [True, True, False, False, False, False]
-    assert all(term.selected for term in explanation.terms)
+    assert all(term.selected for ngram in ("Ann in", "Bob in", "it said") for term in model.explain(ngram).terms)
     assert explanation.interval == tuple(model.interval(["Ann in"])[0])
+    assert explanation.log_ratio == model.log_ratio(["Ann in"])[0]
     assert (explanation.target, explanation.model, explanation.ngram) == ("T", str(model.settings), ("Ann", "in"))
     elsewhere = model.explain("in Zoe").terms
     # "in" was seen, but not here; "Zoe" never, and no capitalised word at this place.
@@ -584,6 +615,33 @@ def test_a_back_off_explains_its_steps_by_hand():
     assert (shaped.kind, shaped.start, shaped.end, shaped.items, shaped.f_nu, shaped.f_de) == (
         "shape", 0, 1, ("~Aa",), 1, 1,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(("side", "shapes_"), [("left", ("~a", "~ed")), ("right", ("~ed", "~a"))])
+def test_a_back_off_names_shapes_as_they_are_at_their_place(side, shapes_):
+    contexts, labels = ["announced reported", "claimed stated", "it said"], ["T", None, None]
+    counts = rg.Counts.from_contexts(contexts, labels, spans=["suffixes:2", "shapes:2"], side=side)
+    terms = rg.fit(counts, "T", "backoff", size=10**6).explain("named voted").terms
+    nearest = shapes_[-1:] if side == "left" else shapes_[:1]
+    assert [term.items for term in terms] == [shapes_[:1], shapes_[1:], nearest, shapes_]
+
+
+def test_frequencies_of_what_is_selected_are_known_and_no_others(counts):
+    model = rg.fit(counts, "LOC", size=3)
+    terms = [term for item in counts.items.to_pylist() for term in model.explain([item] * 4).terms]
+    assert sum(term.selected for term in terms) == 4 * 3
+    assert [term.f_nu is not None for term in terms] == [term.selected for term in terms]
+    assert [term.f_de is not None for term in terms] == [term.selected for term in terms]
+
+
+def test_wrong_calls_of_interval_are_named(model, counts):
+    for level in (0, 1.5, "0.9"):
+        message = f"^The level parameter of interval must be a number between 0 and 1. Got {level!r} instead.$"
+        with pytest.raises(ParameterError, match=message):
+            model.interval(["the a in at"], level)
+    message = "'mle' has no interval: an N-gram never seen would have none. Fit 'backoff', 'product' or 'selective'$"
+    with pytest.raises(ParameterError, match=f"^the estimator {message}"):
+        rg.fit(counts, "LOC", "mle").interval(["the a in at"])
 
 
 def test_the_interval_knows_what_was_left_out_on_purpose(counts):
