@@ -217,6 +217,12 @@ def test_bad_documents_are_named(corpus_, message):
         rg.count(corpus_)
 
 
+@pytest.mark.parametrize("document", [{"text": "ab cd"}, {"items": ["ab", "cd"]}, {"items": ["a", "c"]}])
+def test_a_span_outside_is_named_as_it_was_given_when_letters_are_counted(document):
+    with pytest.raises(InputError, match="the span X from 1 to 9 does not fit into a document of 2 items"):
+        rg.count([{**document, "spans": [(1, 9, "X")]}], n=1, kind="letters")
+
+
 def test_bad_documents_can_be_skipped():
     good = [{"text": "a b c", "spans": [(2, 3, "X")]}, {"text": "a b"}]
     bad = [{"text": "a b", "spans": [(2, 3, "X")]}, {"nothing": 1}]

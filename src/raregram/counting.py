@@ -176,6 +176,7 @@ def _tracks(items: pa.Array, numbers: Numbers, plan: Plan) -> tuple[pa.Array, li
 
 def _items_of(documents: Documents, plan: Plan, policy: Policy) -> tuple[Documents, pa.Array, Ints]:
     """Split texts into items, drop documents whose spans lie outside, and pad."""
+    given = documents
     if plan.kind == "letters":
         documents = _as_letters(documents)
     items, lengths = split_documents(documents, plan.kind)
@@ -183,7 +184,7 @@ def _items_of(documents: Documents, plan: Plan, policy: Policy) -> tuple[Documen
     if outside.any():
         rows, firsts = np.unique(documents.span_document[outside], return_index=True)
         for which in np.flatnonzero(outside)[firsts].tolist():  # the first one of each document
-            policy.bad(InputError(_describe_outside(documents, which, lengths)))
+            policy.bad(InputError(_describe_outside(given, which)))
         documents = _without(documents, rows)
         items, lengths = split_documents(documents, plan.kind)
     return _padded(documents, items, lengths, plan) if plan.pad else (documents, items, lengths)
@@ -233,12 +234,14 @@ def _outside(documents: Documents, lengths: Ints) -> npt.NDArray[np.bool_]:
     )
 
 
-def _describe_outside(documents: Documents, which: int, lengths: Ints) -> str:
+def _describe_outside(documents: Documents, which: int) -> str:
     row, label = int(documents.span_document[which]), documents.span_label[which].as_py()
     start, end = documents.span_start[which], documents.span_end[which]
+    content = documents.content[row].as_py()
+    length = len(content.split() if isinstance(content, str) else content)
     return (
         f"{documents.where(row)}: the span {label if len(label) < 60 else shorten(label)} from {start} to {end} "
-        f"does not fit into a document of {lengths[row]} items"
+        f"does not fit into a document of {length} items"
     )
 
 
