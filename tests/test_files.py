@@ -168,7 +168,7 @@ def test_a_file_that_claims_more_rows_than_it_can_hold_is_refused_unread(files, 
         rg.Counts.load(tmp_path / "bomb.counts")
 
 
-@pytest.mark.parametrize("part", ["totals", "rows", "double", "negative", "spans"])
+@pytest.mark.parametrize("part", ["totals", "rows", "double", "negative", "spans", "shape", "no name"])
 def test_what_no_counting_gives_is_refused_even_with_the_right_digest(counts, tmp_path, part):
     """A table that someone made by hand, with a digest that fits."""
     rows = dict(counts.rows)
@@ -184,6 +184,8 @@ def test_what_no_counting_gives_is_refused_even_with_the_right_digest(counts, tm
         ),
         "negative": counts._replace(rows={**rows, (0, 1): replace(unit, values=-unit.values)}),
         "spans": counts._replace(n=3),
+        "shape": counts._replace(shape=""),
+        "no name": counts._replace(shape=0),
     }[part]
     forged.save(tmp_path / "forged.counts")
     with pytest.raises(FileError, match=r"forged\.counts .*truncated or damaged"):

@@ -525,9 +525,10 @@ def _check_layout(side: str, kind: str) -> None:
 def _check_sound(counts: Counts) -> None:
     """Raise `ValueError` for what no counting gives, in a file that someone made by hand."""
     _check_layout(counts.side, counts.kind)
-    if not all(isinstance(name, str) for name in (*counts.targets, counts.shape or "")):
+    shapes = [] if counts.shape is None else [counts.shape]
+    if not all(isinstance(name, str) for name in (*counts.targets, *shapes)):
         raise ValueError("a name is no string")
-    units = parse_spans(["shapes:1"] if counts.shape else ["units"], counts.n, counts.side)
+    units = parse_spans(["shapes:1" if shapes else "units"], counts.n, counts.side)
     outside = [end for _, end in counts.spans if end > len(units)]
     if outside or not set(units) <= set(counts.spans) or len(counts.totals) != 1 + len(counts.targets):
         raise ValueError("the header does not fit the rows")
