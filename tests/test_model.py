@@ -539,10 +539,13 @@ def test_many_words_take_the_fast_way_and_few_do_not(model, corpus, monkeypatch)
 class PlainWords:
     """What the compiled loops promise, in plain Python; that they keep it has tests of its own."""
 
+    asked = 0
+
     def __init__(self, words):
         self.known = {word: number for number, word in enumerate(words.to_pylist())}
 
     def number(self, texts):
+        PlainWords.asked += 1
         rows = [text.split() for text in texts]
         known = dict(self.known)
         numbers = [known.setdefault(word, len(known)) for row in rows for word in row]
@@ -561,10 +564,32 @@ def test_compiled_loops_number_items_as_arrow_does(corpus, monkeypatch, estimato
     few = np.concatenate([model.numbers([text]) for text in others])
     monkeypatch.setattr("raregram.model.MANY", 10)
     monkeypatch.setattr("raregram.model.KnownWords", PlainWords)
+    monkeypatch.setattr(PlainWords, "asked", 0)
     np.testing.assert_array_equal(model.numbers(others), few)
+    assert PlainWords.asked == 1
     assert model.numbers(others).dtype == np.int32
     with pytest.raises(InputError, match="N-gram 34 has 3 words, expected 4"):
         model.numbers([*others, "only three words"])
+    with pytest.raises(InputError, match="N-gram 1 has 5 words, expected 4"):
+        model.numbers(["five words at a time"] * 12)
+
+
+def test_compiled_loops_are_for_words_alone(monkeypatch):
+    model = rg.fit(rg.Counts.from_contexts(["ab", "cd"] * 2, ["T", None] * 2, kind="letters"), "T")
+    monkeypatch.setattr("raregram.model.MANY", 10)
+    monkeypatch.setattr("raregram.model.KnownWords", PlainWords)
+    with pytest.raises(InputError, match="N-gram 1 has 3 letters, expected 2"):
+        model.numbers(["a b"] * 12)
+
+
+def test_ngrams_come_in_any_container(model):
+    ngrams = ["the a in at", "a at in the"]
+    expected = model.log_ratio(ngrams).tolist()
+    assert model.log_ratio(np.array(ngrams)).tolist() == model.log_ratio(pa.array(ngrams)).tolist() == expected
+    assert (
+        model.log_ratio(iter(ngrams)).tolist() == model.log_ratio(dict.fromkeys(ngrams).keys()).tolist() == expected
+    )
+    assert model.log_ratio(set(ngrams)).tolist() in (expected, expected[::-1])
 
 
 def test_a_bad_ngram_is_named_by_its_row_in_the_whole_input(model):

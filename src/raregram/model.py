@@ -481,4 +481,4 @@ def _as_sequence(ngrams: NGramsLike) -> NGramsLike:
     """Return something that can be cut into parts: a lone string is a sequence of one."""
     if isinstance(ngrams, str):
         return [ngrams]
-    return ngrams if hasattr(ngrams, "__getitem__") and hasattr(ngrams, "__len__") else list(ngrams)
+    return ngrams if hasattr(ngrams, "__getitem__") else list(ngrams)
