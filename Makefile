@@ -22,7 +22,7 @@ LOCKED := $(PIP) --require-hashes --requirement
 	$(BIN)/python $(PIP) --no-deps --editable .
 	@touch $@
 
-test: check unit  ## all checks and all tests
+test: check unit oldest  ## all checks and all tests
 
 check: .venv/installed  ## formatting, lint, types and import directions
 	$(BIN)/ruff format --check --quiet .
@@ -43,7 +43,8 @@ unit: .venv/installed .venv-bench/rivals.json  ## the tests alone
 
 CORE := ratios selection contexts kernels shapes counting counts files numbers versions model backoff intervals sklearn
 oldest: .venv-oldest/installed  ## the tests of the core with the oldest versions that it works with
-	$(OLDEST)/python -m pytest --quiet --numprocesses 2 -W ignore::DeprecationWarning $(CORE:%=tests/test_%.py)
+	$(OLDEST)/python -m pytest --quiet --numprocesses 2 --hypothesis-profile few -W ignore::DeprecationWarning \
+		$(CORE:%=tests/test_%.py)
 
 demo: .venv/installed  ## the paper's experiment, with a report
 	$(BIN)/raregram reproduce --force --out build/reproduce

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import raregram as rg
 
 settings.register_profile("raregram", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("few", settings.get_profile("raregram"), max_examples=20)  # for a second environment
 settings.load_profile("raregram")
 
 # Few items, so that they meet again; with bytes that sort differently as text and as UTF-16.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -16,11 +17,14 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 import raregram as rg
 from raregram.sklearn import FeatureSelectiveLR
 
+LEFT_OUT = {"check_array_api_input"}  # runs only where SciPy's array API is switched on
+if int(sklearn.__version__.split(".")[1]) < 8:
+    LEFT_OUT.add("check_positive_only_tag_during_fit")  # then failed of itself for categories, before any fit
 CHECKS = [
     (estimator, check)
     for name in ("selective", "product", "direct", "mle")
     for estimator, check in estimator_checks_generator(FeatureSelectiveLR(name))
-    if check.func.__name__ != "check_array_api_input"  # runs only where SciPy's array API is switched on
+    if check.func.__name__ not in LEFT_OUT
 ]
 
 
