@@ -46,7 +46,12 @@ from subjects import CONTEXTS, PACKINGS, Subject, make_subjects, pack
 SECONDS = 60.0  # that an input may take, of which all are small
 MEMORY = 512 << 20  # bytes that it may add to what the process held before
 LONGEST_MESSAGE = 2000  # letters
-COMMANDS = ("count", "score", "rank", "evaluate", "tag")
+COMMANDS = {  # for a reader; all others read documents or contexts
+    "counts": ("info", "merge", "fit"),
+    "models": ("info", "explain"),
+    "archives": ("fetch",),
+}
+READING = ("count", "score", "rank", "evaluate", "tag")
 RAREGRAM = Path(sys.executable).with_name("raregram")
 
 
@@ -229,16 +234,19 @@ def check_commands(subjects: Sequence[Subject], runs: int, seed: int, folder: Pa
     model = folder / "model.rgm"
     rg.fit(rg.Counts.from_contexts([ngram for _, ngram in CONTEXTS], ["X", None, "X", None])).save(model)
     rng, faults = random.Random(seed), []
-    readers = [
-        subject for subject in subjects if subject.name not in ("archives", "settings", "results", "counts", "models")
-    ]
+    environment = {**os.environ, "RAREGRAM_HOME": str(folder / "home")}
     for run in range(runs):
-        subject, command = rng.choice(readers), COMMANDS[run % len(COMMANDS)]
+        subject = subjects[run % len(subjects)]
+        command = rng.choice(COMMANDS.get(subject.name, READING))
         number = rng.randrange(101 * len(subject.files) * 2)
         name, data = make_input(subject, number, seed)
         (folder / name).write_bytes(data)
         done = subprocess.run(
-            command_line(command, folder / name, model), capture_output=True, timeout=120, check=False
+            command_line(command, folder / name, model),
+            capture_output=True,
+            timeout=120,
+            check=False,
+            env=environment,
         )
         if done.returncode not in (0, 1) or b"Traceback" in done.stderr:
             faults.append(f"{subject.name}:{number} {command}: exit code {done.returncode}: {done.stderr[-300:]!r}")
@@ -254,6 +262,11 @@ def command_line(command: str, path: Path, model: Path) -> list[str]:
         "rank": [str(model), str(path)],
         "evaluate": [str(model), str(path)],
         "tag": [str(path), "--processes", "1", *out],
+        "info": [str(path)],
+        "merge": [str(path), *out],
+        "fit": [str(path), "--target", "LOC", *out],
+        "explain": [str(path), "a b"],
+        "fetch": ["reuters", str(path), "--quiet"],
     }
     return [str(RAREGRAM), command, *arguments[command]]
 
@@ -288,9 +301,11 @@ def run_all(options: argparse.Namespace, say: Callable[[str], None]) -> Findings
         changes = list(itertools.chain.from_iterable(harmless(subject) for subject in subjects))
         touched = [subject for subject in subjects if any(harmless(subject))]
         faults = [fault for subject in touched for fault in check_harmless(subject, Path(made))]
-        faults += check_commands(subjects, options.commands, options.seed, Path(made))
+        by_commands = [subject for subject in subjects if subject.name not in ("settings", "results")]
+        commands = options.commands if by_commands else 0
+        faults += check_commands(by_commands, commands, options.seed, Path(made))
     faults += [fault for tally in tallies.values() for fault in tally.faults]
-    return Findings(options.seed, tallies, len(changes), options.commands, faults)
+    return Findings(options.seed, tallies, len(changes), commands, faults)
 
 
 def row(name: str, tally: Tally) -> str:

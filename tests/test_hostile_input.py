@@ -77,7 +77,7 @@ def test_changes_that_should_have_no_effect_have_none(tmp_path, name):
     assert readers.check_harmless(SUBJECTS[name], tmp_path) == []
 
 
-@pytest.mark.parametrize("name", ["parquet", "conll", "context-lines"])
+@pytest.mark.parametrize("name", ["parquet", "conll", "context-lines", "archives", "counts", "models"])
 def test_damaged_files_give_no_traceback_on_the_command_line(tmp_path, name):
     assert readers.check_commands([SUBJECTS[name]], runs=2, seed=3, folder=tmp_path) == []
 
