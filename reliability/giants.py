@@ -202,12 +202,12 @@ def _chain(before: bytes, block: bytes, times: int, after: bytes) -> Iterator[by
 # Large documents
 
 
-def _write_document(path: Path, items: pa.Array, spans: pa.Array | None = None) -> None:
+def _write_document(path: Path, items: pa.Array, spans: pa.Array | None = None, **options: bool) -> None:
     """Write one document of many items, spans or both."""
     columns = {"items": pa.ListArray.from_arrays([0, len(items)], items)}
     if spans is not None:
         columns["spans"] = pa.ListArray.from_arrays([0, len(spans)], spans)
-    pq.write_table(pa.table(columns), path)
+    pq.write_table(pa.table(columns), path, **options)
 
 
 def _words(size: int) -> pa.Array:
@@ -255,10 +255,15 @@ def empty_documents(folder: Path, scale: float) -> list[str]:
     return ["count", str(folder / "d.jsonl"), "-n", "1", "--out", str(folder / "out")]
 
 
-def large_item(folder: Path, scale: float) -> list[str]:
-    """An item of a hundred million letters."""
-    _write_document(folder / "d.parquet", pa.array(["a", "x" * int(100_000_000 * scale), "b"]))
-    return ["count", str(folder / "d.parquet"), "-n", "2", "--out", str(folder / "out")]
+def large_item(**options: bool) -> Callable[[Path, float], list[str]]:
+    """Return what makes an item of a hundred million letters."""
+
+    def make(folder: Path, scale: float) -> list[str]:
+        items = pa.array(["a", "x" * int(100_000_000 * scale), "b"])
+        _write_document(folder / "d.parquet", items, **options)
+        return ["count", str(folder / "d.parquet"), "-n", "2", "--out", str(folder / "out")]
+
+    return make
 
 
 def many_labels(*arguments: str) -> Callable[[Path, float], list[str]]:
@@ -318,7 +323,7 @@ def large_dictionary(folder: Path, scale: float) -> list[str]:
 def repeated_dictionary(folder: Path, scale: float) -> list[str]:
     """A Parquet file whose rows all are the same string of a few megabytes."""
     one = pa.array(["a " * int(10_000_000 * scale)])
-    texts = pa.DictionaryArray.from_arrays(pa.array(np.zeros(int(1000 * scale), np.int32)), one)
+    texts = pa.DictionaryArray.from_arrays(pa.array(np.zeros(int(100 * scale), np.int32)), one)
     options = {"compression": "zstd", "dictionary_pagesize_limit": 2**31 - 1}
     pq.write_table(pa.table({"text": texts}), folder / "d.parquet", **options)
     return ["count", str(folder / "d.parquet"), "--out", str(folder / "out")]
@@ -372,7 +377,7 @@ GIANTS = [
     Giant("a line of 1 GB, CoNLL",
           line("d", b"a O\n", b"x", b" O\n", "--format", "conll"), GIGABYTE, "is longer than"),
     Giant("a line of 1 GB, a context", line("c.txt", b"", b"the bank ", b"\n", "score"), GIGABYTE, "is longer than"),
-    Giant("a line of 1 GB, CSV", line("c.csv", b"ngram,label\n", b"the bank ", b",X\n"), GIGABYTE, "c.csv"),
+    Giant("a line of 1 GB, CSV", line("c.csv", b"ngram,label\n", b"the bank ", b",X\n"), GIGABYTE, "no row may"),
     Giant("a document of 1 GB of lines, CoNLL",
           line("d", b"", b"word O\n", b"", "--format", "conll"), 3 * GIGABYTE, "larger than"),
     Giant("a document of 100 million items, Parquet", document_of_items, 8 * GIGABYTE),
@@ -380,14 +385,15 @@ GIANTS = [
     Giant("10 million spans on one document, Parquet", document_of_spans, 3 * GIGABYTE),
     Giant("a million documents of one item", many_documents, GIGABYTE),
     Giant("3 million empty documents", empty_documents, GIGABYTE),
-    Giant("an item of 100 MB", large_item, 2 * GIGABYTE),
+    Giant("an item of 100 MB", large_item(use_dictionary=False), 2 * GIGABYTE),
+    Giant("an item of 100 MB in a dictionary page", large_item(), GIGABYTE, "a dictionary page unpacks to"),
     Giant("a million labels", many_labels(), 2 * GIGABYTE, "labels, such as"),
     Giant("a million labels, one wanted", many_labels("--targets", "L7"), 2 * GIGABYTE),
     Giant("a million labels of contexts", many_context_labels, 2 * GIGABYTE, "labels, such as"),
     Giant("Parquet, a footer that claims 2**40 rows", false_footer, GIGABYTE, "d.parquet"),
     Giant("Parquet, a dictionary page of 1.6 GB", large_dictionary, 2 * GIGABYTE, "dictionary"),
-    Giant("Parquet, 1,000 rows of the same 20 MB", repeated_dictionary, 3 * GIGABYTE),
-    Giant("a table of a million columns, CSV", many_columns(".csv"), 4 * GIGABYTE),
+    Giant("Parquet, 100 rows of the same 20 MB", repeated_dictionary, 3 * GIGABYTE),
+    Giant("a table of a million columns, CSV", many_columns(".csv"), GIGABYTE, "no row may have more"),
     Giant("a table of 100,000 columns, Parquet", many_columns(".parquet"), 4 * GIGABYTE),
 ]  # fmt: skip
 

@@ -42,7 +42,7 @@ def main() -> None:
     results = {row["result"] for row in rows}
     for row in rows:
         print(f"{row['python']:<10}{row['libraries']:<9}{row['loops']:<10}{row['versions']:<64}{row['result'][:12]}")
-    print(f"{len(rows)} runs, {len(results)} different results")
+    print(f"{len(rows)} runs,", "one result" if len(results) == 1 else f"{len(results)} different results")
     sys.exit(len(results) != 1 or not rows)
 
 

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import raregram as rg
-from raregram import cli, contexts, corpus, downloads
+from raregram import cli, contexts, corpus, downloads, reading
 from raregram.cli import experiments
 from raregram.corpus import HeldFile, Options, Policy, batches, expand
 from raregram.errors import FileError, InputError, ParameterError, RaregramError
@@ -175,6 +175,24 @@ def test_a_large_dictionary_is_refused_and_a_repeated_one_comes_in_small_batches
     monkeypatch.setattr(parquet, "LARGEST_DICTIONARY", 50_000)
     with pytest.raises(FileError, match=r"d\.parquet: a dictionary page unpacks to .* without dictionaries"):
         list(parquet.parquet_batches(path, 1024))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.dictionary(pa.int32(), pa.string())])
+def test_large_record_batches_are_cut(kind):
+    rows = ["a " * 1000] * 40 + ["b"] * 40
+    whole = [pa.record_batch({"text": pa.array(rows, kind), "spans": [[]] * 80})]
+    found = list(tables.from_batches(whole, "the table", Options(batch_bytes=8000)))
+    assert [text for documents_ in found for text in documents_.texts.to_pylist()] == rows
+    assert max(documents_.texts.nbytes for documents_ in found) < 16_000
+    assert found[-1].where(len(found[-1]) - 1) == "the table, row 80"
+
+
+def test_sizes_are_of_words_and_not_of_their_numbers():
+    """Also in lists and structures, where a slice begins anywhere."""
+    kind = pa.struct({"label": pa.dictionary(pa.int8(), pa.large_string())})
+    spans = pa.array([None, [{"label": "x" * 500}] * 3, [], [{"label": "x" * 500}]], pa.list_(kind))
+    assert tables._unpacked_size([spans]) == 2000
+    assert tables._unpacked_size([spans.slice(2)]) == 500
 
 
 @pytest.mark.parametrize("column", [{"text": ["a", "a b c d", "b"]}, {"items": [["a"], ["a", "b", "c"], ["b"]]}])
@@ -533,6 +551,16 @@ def test_errors_of_contexts_name_the_file(tmp_path, columns_of, message):
     pq.write_table(pa.table({"ngram": ["a b", "c d"], **columns_of}), path)
     with pytest.raises(InputError, match=rf"c\.parquet.*{message}"):
         read_counts([path])
+
+
+@pytest.mark.parametrize("content", ["ngram,label\na b,X\na c," + "y" * 200, "ngram," + "y" * 200, "\n\n"])
+def test_a_row_of_csv_that_is_too_long_is_refused(tmp_path, monkeypatch, content):
+    monkeypatch.setattr(reading, "LONGEST_ROW", 100)
+    (tmp_path / "c.csv").write_text(content)
+    with pytest.raises(
+        FileError, match=r"c\.csv: the first row must name the columns, and no row may have more than"
+    ):
+        read_counts([str(tmp_path / "c.csv")])
 
 
 def test_an_ngram_of_thousands_of_words_is_no_wrong_call(tmp_path):

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,7 @@ from raregram.storage import is_raregram_file
 
 READ_BYTES = 1 << 22  # of text at a time; a pipe gives what it has
 ROWS = 1 << 16  # of a table at a time
+LONGEST_ROW = 1 << 22  # bytes of a row of CSV; as much is read at a time
 COLUMNS = ("ngram", "label", "f_nu", "f_de")
 
 
@@ -366,12 +369,25 @@ def _csv_batches(source: str) -> Iterator[pa.RecordBatch]:
     if reads_once(source):  # but it is opened twice
         with open_bytes(source) as stream:
             held = read_whole(stream, source)
-    with naming(source):
-        with _open_csv(source, held) as stream, pyarrow.csv.open_csv(stream) as reader:
+    block = pyarrow.csv.ReadOptions(block_size=LONGEST_ROW)
+    with naming(source), _long_rows_named(source):
+        with _open_csv(source, held) as stream, pyarrow.csv.open_csv(stream, block) as reader:
             as_text = {name: pa.string() for name in reader.schema.names}
         options = pyarrow.csv.ConvertOptions(column_types=as_text, strings_can_be_null=False)
-        with _open_csv(source, held) as stream, pyarrow.csv.open_csv(stream, convert_options=options) as reader:
+        with _open_csv(source, held) as stream, pyarrow.csv.open_csv(stream, block, None, options) as reader:
             yield from reader
+
+
+@contextmanager
+def _long_rows_named(source: str) -> Iterator[None]:
+    """Say in other words what Arrow says of a row, or of a header, that is longer than a block."""
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        if not re.search("straddles two block|cannot infer number of columns", str(error)):
+            raise
+        most = f"no row may have more than {LONGEST_ROW >> 20} MiB"
+        raise FileError(f"{source}: the first row must name the columns, and {most}") from error
 
 
 def _open_csv(source: str, held: bytes | None) -> Any:

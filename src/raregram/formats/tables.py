@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
@@ -108,17 +109,43 @@ class RowPlaces(Sequence[str]):
 def from_batches(
     record_batches: Iterable[pa.RecordBatch], source: str, options: Options, first: int = 1
 ) -> Iterator[Documents]:
-    """Gather small record batches, and number their rows, beginning with `first`."""
+    """Gather small record batches, cut large ones, and number their rows, beginning with `first`."""
     waiting: list[pa.RecordBatch] = []
     size = 0
-    for record_batch in record_batches:
+    for record_batch in itertools.chain.from_iterable(_cut(each, options.batch_bytes) for each in record_batches):
         waiting.append(record_batch)
-        size += record_batch.nbytes
+        size += _unpacked_size(record_batch.columns)
         if size >= options.batch_bytes:
             yield _from_records(waiting, source, first, options)
             first, waiting, size = first + sum(map(len, waiting)), [], 0
     if waiting:
         yield _from_records(waiting, source, first, options)
+
+
+def _cut(record_batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+    """Halve a record batch until each part has at most so many bytes, or is one row."""
+    if len(record_batch) < 2 or _unpacked_size(record_batch.columns) <= most:
+        yield record_batch
+    else:
+        half = len(record_batch) // 2
+        yield from _cut(record_batch.slice(0, half), most)
+        yield from _cut(record_batch.slice(half), most)
+
+
+def _unpacked_size(columns: Iterable[pa.Array]) -> int:
+    """Return how many bytes columns have when words are written out that stand as numbers in a dictionary."""
+    size = 0
+    for column in columns:
+        kind = column.type
+        if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            size += _unpacked_size([column.flatten()])
+        elif pa.types.is_struct(kind):
+            size += _unpacked_size(column.flatten())
+        elif pa.types.is_dictionary(kind) and kind.value_type in (pa.string(), pa.large_string()):
+            size += pc.sum(pc.binary_length(column.dictionary).take(column.indices)).as_py() or 0
+        else:
+            size += column.nbytes
+    return size
 
 
 def _from_records(record_batches: list[pa.RecordBatch], source: str, first: int, options: Options) -> Documents:
