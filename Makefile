@@ -33,7 +33,7 @@ check: .venv/installed  ## formatting, lint, types and import directions
 unit: .venv/installed .venv-bench/rivals.json  ## the tests alone
 	@java -version 2>&1 | grep -qE '"(1[7-9]|[2-9][0-9])' || \
 		echo 'There is no Java 17, so the Spark tests are skipped. Install it, e.g.: apt-get install openjdk-17-jre-headless'
-	$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest --quiet --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .venv-oldest/installed: pyproject.toml requirements/oldest.txt
 	$(PYTHON) -m venv .venv-oldest
@@ -41,7 +41,7 @@ unit: .venv/installed .venv-bench/rivals.json  ## the tests alone
 	$(OLDEST)/python $(PIP) --no-deps --editable .
 	@touch $@
 
-CORE := ratios selection contexts kernels shapes counting counts files numbers versions model backoff intervals sklearn
+CORE := ratios selection contexts kernels shapes counting counts files numbers versions model sklearn
 oldest: .venv-oldest/installed  ## the tests of the core with the oldest versions that it works with
 	$(OLDEST)/python -m pytest --quiet --numprocesses 2 --hypothesis-profile few -W ignore::DeprecationWarning \
 		$(CORE:%=tests/test_%.py)

@@ -17,6 +17,14 @@ settings.register_profile("raregram", deadline=None, suppress_health_check=[Heal
 settings.register_profile("few", settings.get_profile("raregram"), max_examples=20)  # for a second environment
 settings.load_profile("raregram")
 
+LONGEST = ("test_spark", "test_soak", "test_rivals", "test_experiment", "test_tagging", "test_tuning", "test_kills")
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with the files that take longest, so that none of them runs alone in the end."""
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
+
+
 # Few items, so that they meet again; with bytes that sort differently as text and as UTF-16.
 ITEMS = st.sampled_from(["a", "b", "c", "A", "é", "\uffee", "\U0001f600", "zz"])
 LABELS = st.sampled_from([None, "O", "", "LOC", "PER", ("LOC", "PER")])
