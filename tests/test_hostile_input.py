@@ -567,6 +567,8 @@ def test_an_ngram_of_thousands_of_words_is_no_wrong_call(tmp_path):
     (tmp_path / "c.tsv").write_text("X\t" + "word " * 4000 + "\n")
     with pytest.raises(InputError, match=r"c\.tsv, line 1 has 4,000 words; an N-gram has at most 1,000"):
         read_counts([str(tmp_path / "c.tsv")])
+    with pytest.raises(InputError, match=r"N-gram 1 has 4,000 words; an N-gram has at most 1,000"):
+        rg.Counts.from_contexts(["word " * 4000], ["X"])
 
 
 # Archives and URLs

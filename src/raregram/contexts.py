@@ -29,6 +29,7 @@ ABSENT = -1  # the number of an item that a vocabulary does not hold
 PAD = ""  # stands beyond the ends of a document; no item of a text is empty
 CHUNK = 1 << 16  # N-grams handled at a time: small enough for the cache, large enough to forget Python
 LARGEST_TEXT = (1 << 31) - 1  # bytes at a time: places in them are numbers of 32 bits
+LONGEST_NGRAM = 1000  # items
 MOST_LABELS = 1000  # that become targets without being named: a count table has a column for each
 WORTH_COMPILING = 1 << 26  # bytes of text: Arrow takes about as long for them as Numba takes to load
 
@@ -92,7 +93,10 @@ def parse_ngrams(
     items, lengths = _split_any(ngrams, kind, where)
     if not len(lengths):
         raise InputError("there is no N-gram in the input")
-    n = int(lengths[0]) if n is None else n
+    if n is None:
+        n = int(lengths[0])
+        if n > LONGEST_NGRAM:
+            raise InputError(f"{where(0)} has {n:,} {kind}; an N-gram has at most {LONGEST_NGRAM:,}", 0)
     if pad is not None:
         missing = np.maximum(n - lengths, 0)
         items, lengths = insert_pads(items, lengths, missing, pad), lengths + missing

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from raregram.contexts import (
     KINDS,
+    LONGEST_NGRAM,
     KnownWords,
     Numbers,
     build_vocabulary,
@@ -28,7 +29,7 @@ from raregram.contexts import (
     split_texts,
 )
 from raregram.corpus import Documents, Policy, word_bounds
-from raregram.counts import LONGEST_NGRAM, SIDES, Ints, counts_header, parse_spans, shape_name
+from raregram.counts import SIDES, Ints, counts_header, parse_spans, shape_name
 from raregram.errors import InputError, check_choice, check_count, shorten
 from raregram.shapes import shapes_of
 from raregram.sorting import find_heads, number_groups, sort_further

@@ -17,6 +17,7 @@ import pyarrow as pa
 from raregram import storage
 from raregram.contexts import (
     KINDS,
+    LONGEST_NGRAM,
     NGrams,
     NGramsLike,
     Numbers,
@@ -33,7 +34,6 @@ from raregram.storage import Span, SpanRows, SpanTable, row_bytes, span_order
 
 SIDES = ("left", "right")
 DENOMINATORS = ("complement", "all")
-LONGEST_NGRAM = 1000  # items
 LARGEST_TOTAL = 2**53  # up to here doubles hold whole numbers exactly
 
 Ints = npt.NDArray[np.int64]

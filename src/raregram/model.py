@@ -20,6 +20,7 @@ from raregram.backoff import Backoff, Layout
 from raregram.contexts import (
     ABSENT,
     KINDS,
+    LONGEST_NGRAM,
     KnownWords,
     NGrams,
     NGramsLike,
@@ -33,7 +34,7 @@ from raregram.contexts import (
     split_spaced,
     unspaced,
 )
-from raregram.counts import DENOMINATORS, LARGEST_TOTAL, LONGEST_NGRAM, SIDES, suffix
+from raregram.counts import DENOMINATORS, LARGEST_TOTAL, SIDES, suffix
 from raregram.drafts import PathLike
 from raregram.errors import InputError, ParameterError, check_choice, check_count, check_lam, must_be
 from raregram.explanation import Explanation, Term

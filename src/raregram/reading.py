@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from raregram.contexts import check_labels, parse_ngrams
+from raregram.contexts import check_labels
 from raregram.corpus import (
     COMPRESSIONS,
     LONGEST_LINE,
@@ -34,7 +34,7 @@ from raregram.corpus import (
     read_whole,
     reads_once,
 )
-from raregram.counts import LONGEST_NGRAM, Counts
+from raregram.counts import Counts
 from raregram.errors import FileError, InputError, ParameterError, name_some, shorten
 from raregram.formats import CONTEXTS, recognise
 from raregram.formats.parquet import parquet_batches
@@ -183,8 +183,6 @@ def _count_batch(batch: Batch, targets: Sequence[str] | None, options: dict[str,
 def _count_rows(batch: Batch, targets: Sequence[str] | None, options: dict[str, Any]) -> Counts:
     denominator = options.pop("denominator", "complement")
     columns = batch.columns
-    if options.get("n") is None:
-        _check_length(batch, options.get("kind", "words"))
     if "f_nu" in columns and "f_de" in columns:
         if targets is not None and len(targets) != 1:
             raise ParameterError(f"{batch.source} has two frequencies, so it has one target, not {len(targets)}")
@@ -198,13 +196,6 @@ def _count_rows(batch: Batch, targets: Sequence[str] | None, options: dict[str, 
         )
     labels = _labels(columns["label"], batch.source)
     return Counts.from_contexts(batch.ngrams, labels, targets=targets, where=batch.where, **options)
-
-
-def _check_length(batch: Batch, kind: str) -> None:
-    """Raise if the first N-gram, which tells how long all are, is none."""
-    n = parse_ngrams(batch.ngrams[:1], kind=kind, where=batch.where).n
-    if n > LONGEST_NGRAM:
-        raise InputError(f"{batch.where(0)} has {n:,} {kind}; an N-gram has at most {LONGEST_NGRAM:,}", 0)
 
 
 def _labels(column: pa.Array, source: str) -> list[Any]:
