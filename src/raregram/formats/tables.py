@@ -112,9 +112,9 @@ def from_batches(
     """Gather small record batches, cut large ones, and number their rows, beginning with `first`."""
     waiting: list[pa.RecordBatch] = []
     size = 0
-    for record_batch in itertools.chain.from_iterable(_cut(each, options.batch_bytes) for each in record_batches):
-        waiting.append(record_batch)
-        size += _unpacked_size(record_batch.columns)
+    for part, bytes_ in itertools.chain.from_iterable(_cut(each, options.batch_bytes) for each in record_batches):
+        waiting.append(part)
+        size += bytes_
         if size >= options.batch_bytes:
             yield _from_records(waiting, source, first, options)
             first, waiting, size = first + sum(map(len, waiting)), [], 0
@@ -122,10 +122,11 @@ def from_batches(
         yield _from_records(waiting, source, first, options)
 
 
-def _cut(record_batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
-    """Halve a record batch until each part has at most so many bytes, or is one row."""
-    if len(record_batch) < 2 or _unpacked_size(record_batch.columns) <= most:
-        yield record_batch
+def _cut(record_batch: pa.RecordBatch, most: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Halve a record batch until each part has at most so many bytes, or is one row; yield parts and their bytes."""
+    size = _unpacked_size(record_batch.columns)
+    if len(record_batch) < 2 or size <= most:
+        yield record_batch, size
     else:
         half = len(record_batch) // 2
         yield from _cut(record_batch.slice(0, half), most)
