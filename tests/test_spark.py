@@ -507,14 +507,11 @@ def test_the_command_line_on_a_cluster(standalone, folder, tmp_path):
 
     Only the count goes to the cluster: every command starts its own executors there, which takes half a minute.
     """
-    spark = ["--engine", "spark", "--spark", f"spark.driver.host={LOOPBACK}"]
-    spark += ["--spark", f"spark.driver.extraJavaOptions={SHORT_LIVED}"]
-    spark += ["--spark", f"spark.executor.extraJavaOptions={SHORT_LIVED}", "--master"]
-    cluster = [*spark, standalone.url, "--spark", "spark.executor.memory=512m"]
-    spark += ["local[2]", "--spark", "spark.sql.shuffle.partitions=3"]
+    settings = [word for name, value in SETTINGS.items() for word in ("--spark", f"{name}={value}")]
+    cluster, spark = (["--engine", "spark", *settings, "--master", master] for master in (standalone.url, "local[2]"))
     count = ["count", str(folder / "parquet"), "-n", "3", "--spans", "suffixes:3,whole", "--min-count", "2"]
     run = lambda *command: run_process([RAREGRAM, *command], cwd=tmp_path, capture_output=True, text=True)  # noqa: E731
-    done = run(*count, "--out", "spark.counts", *cluster, "--spark", "spark.sql.shuffle.partitions=3")
+    done = run(*count, "--out", "spark.counts", *cluster)
     assert done.returncode == 0, done.stderr
     words = [line for line in done.stderr.splitlines() if not line.startswith("tasks done")]
     said = run(*count, "--out", "local.counts").stderr
