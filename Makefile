@@ -67,12 +67,14 @@ bench: .venv-bench/rivals.json .venv/installed  ## everything measured side by s
 	$(BENCH)/python benchmarks/contest.py --synthetic
 
 trust: .venv/installed  ## kills, full disks, hostile input, versions and an hour under load (three hours)
+	$(BIN)/python $(LOCKED) requirements/trust.txt
 	$(BIN)/python reliability/kills.py
 	$(BIN)/python reliability/disks.py
 	$(BIN)/python reliability/readers.py
 	$(BIN)/python reliability/giants.py
 	$(BIN)/python reliability/versions.py
-	$(BIN)/python $(LOCKED) requirements/mutants.txt && $(BIN)/python reliability/mutants.py
+	$(BIN)/python reliability/guided.py
+	$(BIN)/python reliability/mutants.py
 	$(BIN)/python reliability/soak.py
 
 .venv-lock/installed: requirements/lock.txt
@@ -86,7 +88,7 @@ lock: .venv-lock/installed  ## pin what pyproject.toml asks for; NEWEST=--upgrad
 	$(PIN) $(NEWEST) --group build --output-file requirements/build.txt
 	$(PIN) $(NEWEST) pyproject.toml --group build --extra fast --output-file requirements/core.txt
 	$(PIN) $(NEWEST) pyproject.toml --group build --extra test --output-file requirements/dev.txt
-	$(PIN) $(NEWEST) --group mutants --constraint requirements/dev.txt --output-file requirements/mutants.txt
+	$(PIN) $(NEWEST) --group trust --constraint requirements/dev.txt --output-file requirements/trust.txt
 	$(PIN) $(NEWEST) pyproject.toml --group build --extra fast --extra paper --group rivals --output-file requirements/rivals.txt
 	$(PIN) pyproject.toml --group build --extra fast --extra sklearn --group oldest --resolution lowest-direct --output-file requirements/oldest.txt
 
