@@ -36,7 +36,7 @@ import commands
 import kills
 import raregram as rg
 from commands import Command, Tree, finals, tree
-from kills import Checks, Place, Undisturbed
+from kills import Checks, Place, Undisturbed, new_place, total
 from raregram import storage
 from raregram.corpus import Options
 from raregram.counting import Plan
@@ -346,17 +346,18 @@ def _words(arguments: str) -> list[str]:
 # The program
 
 
-def show(all_figures: Sequence[Figures]) -> None:
-    """Print a line for each command."""
-    print(f"{'command':<20}{'refused':>9}{'fitted':>8}{'files':>8}{'reruns':>8}{'equal':>7}{'faults':>8}{'s':>7}")
-    for f in all_figures:
-        print(
-            f"{f.name:<20}{f.refused:>9}{f.fitted:>8}{f.files_checked:>8}{f.reruns:>8}{f.reruns_equal:>7}"
-            f"{len(f.faults):>8}{f.seconds:>7.0f}"
-        )
-        for fault in f.faults:
-            print(f"    {fault}")
-    sys.stdout.flush()
+HEADER = f"{'command':<28}{'refused':>9}{'fitted':>8}{'files':>8}{'reruns':>8}{'equal':>7}{'faults':>8}{'s':>7}"
+
+
+def show(f: Figures) -> None:
+    """Print a line for a command, and one for each of its faults."""
+    print(
+        f"{f.name:<28}{f.refused:>9}{f.fitted:>8}{f.files_checked:>8}{f.reruns:>8}{f.reruns_equal:>7}"
+        f"{len(f.faults):>8}{f.seconds:>7.0f}",
+        *(f"    {fault}" for fault in f.faults),
+        sep="\n",
+        flush=True,
+    )
 
 
 def try_all(names: Sequence[str], base: Path, steps: int, ways: Sequence[bool]) -> Iterator[Figures]:
@@ -389,15 +390,6 @@ def refuse_all(base: Path) -> Iterator[Figures]:
             yield Figures(f"{name}, {TARGETS}", refused=3, faults=faults, seconds=seconds)
 
 
-def new_place(base: Path) -> Place:
-    """Return a place without anything but the inputs."""
-    place = Place(base / "place")
-    shutil.rmtree(place.base, ignore_errors=True)
-    place.base.mkdir()
-    (place.base / "inputs").symlink_to(base / "inputs")
-    return place
-
-
 def main() -> None:
     """Enter a namespace, then try everything in it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -413,11 +405,14 @@ def main() -> None:
         os.environ["DISKS_INSIDE"] = "1"
         os.execvp(words[0], [*words, sys.executable, *sys.argv])
     done, ways = [], [True] if given.older else [False, True]
+    print(HEADER)
     with tempfile.TemporaryDirectory(prefix="disks-") as base:
         for figures in try_all(given.only or EVERYTHING, Path(base), given.steps, ways):
             done.append(figures)
-            show([figures])
-    show(done)
+            show(figures)
+    if not done:
+        sys.exit("none of these commands can run here")
+    show(total(done))
     given.out.mkdir(parents=True, exist_ok=True)
     (given.out / "disks.json").write_text(json.dumps([asdict(figures) for figures in done], indent=1) + "\n")
     sys.exit(any(figures.faults for figures in done))

@@ -28,9 +28,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow.parquet as pq
 
@@ -111,6 +112,21 @@ class Checks:
     faults: list[str] = field(default_factory=list)
 
 
+Some = TypeVar("Some", bound=Checks)
+
+
+def total(all_checks: Sequence[Some]) -> Some:
+    """Add up what was looked at of all commands."""
+    added = replace(all_checks[0], name="all")
+    for name in (one.name for one in fields(added) if one.name != "name"):
+        values = [getattr(checks, name) for checks in all_checks]
+        if isinstance(values[0], dict):
+            setattr(added, name, {key: sum(value[key] for value in values) for key in values[0]})
+        else:
+            setattr(added, name, sum(values[1:], values[0]))
+    return added
+
+
 @dataclass
 class Figures(Checks):
     """What happened to one command."""
@@ -120,6 +136,15 @@ class Figures(Checks):
     kills: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
     unfinished: int = 0  # kills that left a draft or another piece of unfinished work
     too_late: int = 0  # runs that were over before their moment
+
+
+def new_place(base: Path) -> Place:
+    """Return a place without anything but the inputs."""
+    place = Place(base / "place")
+    shutil.rmtree(place.base, ignore_errors=True)
+    place.base.mkdir()
+    (place.base / "inputs").symlink_to(base / "inputs")
+    return place
 
 
 def undisturbed(command: Command, place: Place, older: bool) -> Undisturbed:
@@ -278,31 +303,22 @@ def spills(calm: Undisturbed) -> bool:
     return any(event.startswith("os.mkdir") and event.endswith(".spill") for event in calm.events)
 
 
-def show(all_figures: Sequence[Figures]) -> None:
-    """Print a line for each command."""
+HEADER = (
+    f"{'command':<20}{'events':>8}{'kills':>7}{'(time, event, byte)':>21}{'unfinished':>12}{'too late':>10}"
+    f"{'files':>8}{'reruns':>8}{'equal':>7}{'lost':>6}{'faults':>8}{'s':>8}"
+)
+
+
+def show(f: Figures) -> None:
+    """Print a line for a command, and one for each of its faults."""
+    kinds = ", ".join(str(f.kills[kind]) for kind in KINDS)
     print(
-        f"{'command':<20}{'events':>8}{'kills':>7}{'(time, event, byte)':>21}{'unfinished':>12}{'too late':>10}"
-        f"{'files':>8}{'reruns':>8}{'equal':>7}{'lost':>6}{'faults':>8}{'s':>8}"
+        f"{f.name:<20}{f.events:>8}{sum(f.kills.values()):>7}{f'({kinds})':>21}{f.unfinished:>12}{f.too_late:>10}"
+        f"{f.files_checked:>8}{f.reruns:>8}{f.reruns_equal:>7}{f.bytes_lost:>6}{len(f.faults):>8}{f.seconds:>8.0f}",
+        *(f"    {fault}" for fault in f.faults),
+        sep="\n",
+        flush=True,
     )
-    for f in all_figures:
-        kinds = ", ".join(str(f.kills[kind]) for kind in KINDS)
-        print(
-            f"{f.name:<20}{f.events:>8}{sum(f.kills.values()):>7}{f'({kinds})':>21}{f.unfinished:>12}{f.too_late:>10}"
-            f"{f.files_checked:>8}{f.reruns:>8}{f.reruns_equal:>7}{f.bytes_lost:>6}{len(f.faults):>8}{f.seconds:>8.0f}"
-        )
-        for fault in f.faults:
-            print(f"    {fault}")
-
-
-def total(all_figures: Sequence[Figures]) -> Figures:
-    """Add the figures of all commands up."""
-    added = Figures("all")
-    for figures in all_figures:
-        added.kills = {kind: added.kills[kind] + figures.kills[kind] for kind in KINDS}
-        for name in ("unfinished", "too_late", "files_checked", "reruns", "reruns_equal", "bytes_lost", "seconds"):
-            setattr(added, name, getattr(added, name) + getattr(figures, name))
-        added.faults += figures.faults
-    return added
 
 
 def main() -> None:
@@ -317,6 +333,7 @@ def main() -> None:
     given = parser.parse_args()
     names = [command.name for command in COMMANDS if not given.only or command.name in given.only]
     done: list[Figures] = []
+    print(HEADER)
     with tempfile.TemporaryDirectory(prefix="kills-") as base:
         commands.make_inputs(Path(base, "inputs"))
         with commands.served(Path(base, "inputs")) as url:
@@ -324,16 +341,13 @@ def main() -> None:
                 if not commands.can_run(name):
                     print(f"{name}: left out, since {commands.NEEDS[name]} is not installed")
                     continue
-                place = Place(Path(base, "place"))
-                shutil.rmtree(place.base, ignore_errors=True)
-                (place.base / "inputs").parent.mkdir()
-                (place.base / "inputs").symlink_to(Path(base, "inputs"))
                 source = random.Random(given.seed * 1000 + number)
                 budget = (given.times, given.events, given.bytes)
-                done.append(torment(commands.named(name, url), place, source, budget))
-                show(done[-1:])
-                sys.stdout.flush()
-    show([*done, total(done)])
+                done.append(torment(commands.named(name, url), new_place(Path(base)), source, budget))
+                show(done[-1])
+    if not done:
+        sys.exit("none of these commands can run here")
+    show(total(done))
     given.out.mkdir(parents=True, exist_ok=True)
     report = {"seed": given.seed, "commands": [asdict(figures) for figures in done], "all": asdict(total(done))}
     (given.out / "kills.json").write_text(json.dumps(report, indent=1) + "\n")
