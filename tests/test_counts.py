@@ -181,6 +181,14 @@ def test_repr_says_what_it_holds(counts):
     assert "units, suffixes to 3, whole N-grams" in repr(counts)
 
 
+def test_many_and_long_labels_do_not_flood_the_terminal():
+    labels = ["L" * 1000, *(f"T{number}" for number in range(50))]
+    counts = rg.Counts.from_contexts(["a b"] * len(labels), labels)
+    assert "51 contexts (LLLL" in repr(counts)
+    assert "and 31 more), 2 items" in repr(counts)
+    assert max(len(repr(counts)), len(repr(rg.fit(counts, labels[0])))) < 500
+
+
 OTHERS = [
     ("n", {"contexts": ["a b"]}),
     ("side", {"side": "right"}),

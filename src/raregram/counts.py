@@ -28,7 +28,7 @@ from raregram.contexts import (
     parse_ngrams,
 )
 from raregram.drafts import PathLike
-from raregram.errors import InputError, ParameterError, check_choice, check_count, must_be
+from raregram.errors import InputError, ParameterError, check_choice, check_count, must_be, name_some
 from raregram.shapes import shape_function, shapes_of
 from raregram.storage import Span, SpanRows, SpanTable, row_bytes, span_order
 
@@ -272,7 +272,7 @@ class Counts:
 
     def __repr__(self) -> str:
         """Say what the table holds in a line or two."""
-        per_target = ", ".join(f"{name} {total:,}" for name, total in zip(self.targets, self.totals[1:], strict=True))
+        per_target = name_some(f"{name} {total:,}" for name, total in zip(self.targets, self.totals[1:], strict=True))
         return (
             f"Counts(n={self.n}, side={self.side!r}, kind={self.kind!r}: {self.totals[0]:,} contexts "
             f"({per_target}), {self.num_items:,} items, {self.num_rows:,} rows of {span_names(self.spans, self.n)})"

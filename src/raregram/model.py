@@ -36,7 +36,7 @@ from raregram.contexts import (
 )
 from raregram.counts import DENOMINATORS, LARGEST_TOTAL, SIDES, suffix
 from raregram.drafts import PathLike
-from raregram.errors import InputError, ParameterError, check_choice, check_count, check_lam, must_be
+from raregram.errors import InputError, ParameterError, check_choice, check_count, check_lam, must_be, shorten
 from raregram.explanation import Explanation, Term
 from raregram.ratios import Floats
 from raregram.selection import CRITERIA
@@ -344,7 +344,7 @@ class Model:
         """Say what the model is in a line."""
         s = self.settings
         return (
-            f"Model({s.target!r}: {s}, n={s.n} {s.side} {s.kind}, n_nu={s.n_nu:,}, n_de={s.n_de:,}, "
+            f"Model({shorten(s.target)}: {s}, n={s.n} {s.side} {s.kind}, n_nu={s.n_nu:,}, n_de={s.n_de:,}, "
             f"{len(self.items):,} items, {self.nbytes / 1e6:.2f} MB)"
         )
 
