@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import raregram as rg
-from raregram.corpus import Options, expand, spans_from_offsets
+from raregram.corpus import DOCUMENT_BYTES, Options, expand, spans_from_offsets
 from raregram.errors import FileError, InputError
 from raregram.formats import read_documents, recognise
 from raregram.formats.columns import decode_tags
@@ -416,3 +416,11 @@ def test_many_small_files_are_gathered_into_few_batches(tmp_path):
     assert counts.totals.tolist() == [600]
     assert sum(told) == 200
     assert len(told) == 1
+
+
+def test_a_batch_holds_few_short_documents_too(tmp_path):
+    (tmp_path / "lines.txt").write_text("a\n" * 10_000)
+    options = Options("text", "lines", batch_bytes=1 << 16)
+    sizes = [len(batch) for batch in read_documents(tmp_path / "lines.txt", options)]
+    assert sum(sizes) == 10_000
+    assert max(sizes) <= (1 << 16) // DOCUMENT_BYTES

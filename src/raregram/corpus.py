@@ -287,7 +287,7 @@ def gather(small: Iterable[Documents], batch_bytes: int) -> Iterator[Documents]:
             waiting, size = [], 0
         if plain:
             waiting.append(batch)
-            size += batch.content.nbytes + FILE_BYTES
+            size += batch.content.nbytes + DOCUMENT_BYTES * len(batch) + FILE_BYTES
         else:
             yield batch
     if waiting:
