@@ -66,16 +66,16 @@ bench: .venv-bench/rivals.json .venv/installed  ## everything measured side by s
 	$(BIN)/python benchmarks/serving.py
 	$(BENCH)/python benchmarks/contest.py --synthetic
 
-trust: .venv/installed  ## kills, full disks, hostile input, versions and an hour under load (three hours)
+trust: .venv/installed  ## kills, full disks, hostile input, versions and an hour under load (three and a half hours)
 	$(BIN)/python $(LOCKED) requirements/trust.txt
 	$(BIN)/python reliability/kills.py
 	$(BIN)/python reliability/disks.py
 	$(BIN)/python reliability/readers.py
 	$(BIN)/python reliability/giants.py
 	$(BIN)/python reliability/versions.py
-	$(BIN)/python reliability/guided.py
 	$(BIN)/python reliability/mutants.py
 	$(BIN)/python reliability/soak.py
+	$(BIN)/python reliability/guided.py
 
 .venv-lock/installed: requirements/lock.txt
 	$(PYTHON) -m venv .venv-lock

@@ -24,7 +24,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-SECONDS = 60  # that an input may take
 MEMORY = 2048  # megabytes that the process may hold
 
 
@@ -32,26 +31,30 @@ def run_worker(name: str, corpus: Path, seconds: int) -> None:
     """Be the process that libFuzzer works in, and ends."""
     import atheris
 
-    from readers import judge
-    from subjects import make_subjects
+    with (
+        atheris.instrument_imports(include=["raregram"]),  # those inside functions, too
+        tempfile.TemporaryDirectory(prefix="raregram-guided-") as folder,
+    ):
+        from readers import SECONDS, judge
+        from subjects import make_subjects
 
-    (subject,) = make_subjects([name])
-    names = list(subject.files)
-    for number, content in enumerate(subject.files.values()):
-        (corpus / f"valid-{number}").write_bytes(bytes([number]) + content)
+        (subject,) = make_subjects([name])
+        names = list(subject.files)
+        for number, content in enumerate(subject.files.values()):
+            (corpus / f"valid-{number}").write_bytes(bytes([number]) + content)
 
-    def test(data: bytes) -> None:
-        """Read an input, whose first byte says which of the names it has."""
-        if data:
-            path = Path(folder, names[data[0] % len(names)])
-            path.write_bytes(data[1:])
-            outcome = judge(subject, path, random.Random(data[0]))
-            assert outcome in ("read", "error"), outcome
+        def test(data: bytes) -> None:
+            """Read an input, whose first byte says which of the names it has."""
+            if data:
+                path = Path(folder, names[data[0] % len(names)])
+                path.write_bytes(data[1:])
+                outcome = judge(subject, path, random.Random(data[0]))
+                assert outcome in ("read", "error"), outcome
 
-    longest = 4 * max(map(len, subject.files.values()))
-    limits = [f"-max_total_time={seconds}", f"-timeout={SECONDS}", f"-rss_limit_mb={MEMORY}", f"-max_len={longest}"]
-    with tempfile.TemporaryDirectory(prefix="raregram-guided-") as folder:
-        atheris.Setup([sys.argv[0], *limits, f"-artifact_prefix={corpus}/", str(corpus)], test)
+        longest = 4 * max(map(len, subject.files.values()))
+        limits = [f"-max_total_time={seconds}", f"-timeout={SECONDS:.0f}", f"-rss_limit_mb={MEMORY}"]
+        paths = [f"-artifact_prefix={corpus}/", str(corpus)]
+        atheris.Setup([sys.argv[0], *limits, f"-max_len={longest}", *paths], test)
         atheris.Fuzz()
 
 
@@ -62,7 +65,7 @@ def search(name: str, seconds: int, out: Path) -> dict[str, Any]:
     command = [sys.executable, __file__, "--worker", name, "--seconds", str(seconds), "--out", str(corpus)]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     corpus.with_suffix(".log").write_text(done.stdout + done.stderr)
-    inputs = [int(number.replace(",", "")) for number in re.findall(r"^#(\d+)", done.stderr, re.MULTILINE)]
+    inputs = [int(number) for number in re.findall(r"^#(\d+)", done.stderr, re.MULTILINE)]
     places = [int(number) for number in re.findall(r" cov: (\d+)", done.stderr)]
     found = {"inputs": max(inputs, default=0), "places": max(places, default=0), "fault": ""}
     if done.returncode:
@@ -83,10 +86,7 @@ def main() -> None:
     if not find_spec("atheris"):
         sys.exit("guided.py needs atheris, on Linux with Python 3.11 or newer: pip install -r requirements/trust.txt")
     if arguments.worker:
-        import atheris
-
-        with atheris.instrument_imports(include=["raregram"]):  # those inside functions, too
-            run_worker(arguments.worker, arguments.out, arguments.seconds)
+        run_worker(arguments.worker, arguments.out, arguments.seconds)
     from subjects import make_subjects
 
     names = arguments.only or [subject.name for subject in make_subjects()]

@@ -347,11 +347,12 @@ def main() -> None:
                 show(done[-1])
     if not done:
         sys.exit("none of these commands can run here")
-    show(total(done))
+    everything = total(done)
+    show(everything)
     given.out.mkdir(parents=True, exist_ok=True)
-    report = {"seed": given.seed, "commands": [asdict(figures) for figures in done], "all": asdict(total(done))}
+    report = {"seed": given.seed, "commands": [asdict(figures) for figures in done], "all": asdict(everything)}
     (given.out / "kills.json").write_text(json.dumps(report, indent=1) + "\n")
-    sys.exit(bool(total(done).faults))
+    sys.exit(bool(everything.faults))
 
 
 if __name__ == "__main__":
