@@ -32,6 +32,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
+import pyarrow as pa
+
 import commands
 import kills
 import raregram as rg
@@ -43,8 +45,9 @@ from raregram.counting import Plan
 from raregram.engines import count_table
 from raregram.errors import FileError
 from raregram.fetching import fetch_reuters
-from raregram.reading import read_contexts
-from raregram.writing import score_file
+from raregram.reading import open_contexts
+from raregram.scoring import score_columns
+from raregram.writing import output_format, score_writer
 
 PAGE = 4096  # bytes, of which the size of a tmpfs is a multiple
 LARGE, INODES = 256 << 20, 100_000
@@ -249,9 +252,13 @@ def _count_with_temporary(inputs: Path, folder: Path) -> None:
 
 def _score(suffix: str, inputs: Path, folder: Path) -> None:
     model = rg.Model.load(inputs / "a.rgm")
-    with score_file(str(folder / f"scored.{suffix}")) as write:
-        for batch in read_contexts(str(inputs / "contexts.tsv")):
-            write(batch, model.log_ratio(batch.ngrams.to_pylist()))
+    out = str(folder / f"scored.{suffix}")
+    heads, batches = open_contexts([str(inputs / "contexts.tsv")])
+    added = score_columns("log_ratio", interval=False, documents=False)
+    with score_writer(out, output_format(out, as_json=False), heads, added, "words") as write:
+        for batch in batches:
+            ngrams = model.parse(batch.ngrams)
+            write(batch, ngrams, {"log_ratio": pa.array(model.log_ratio(ngrams.lists()))})
 
 
 def _fetch(inputs: Path, folder: Path) -> None:
@@ -280,7 +287,7 @@ def refuse_targets(command: Command, place: Place, calm: Undisturbed) -> list[st
     (name,) = finals(calm.after)
     cases: dict[str, tuple[str, Callable[[Path], object]]] = {
         "the folder {} does not exist": ("nowhere/" + name, Path),
-        "it is not a regular file": (name, Path.mkdir),
+        "it is a folder": (name, Path.mkdir),
         BUSY: (name, _mount_over),
     }
     faults = []

@@ -89,7 +89,7 @@ def test_the_reason_is_the_system_s_and_the_name_the_user_s(tmp_path):
 
 def test_a_target_that_cannot_be_is_refused_before_the_work(tmp_path):
     (tmp_path / "folder").mkdir()
-    with pytest.raises(FileError, match=r"cannot write .*/folder: it is not a regular file"):
+    with pytest.raises(FileError, match=r"cannot write .*/folder: it is a folder"):
         drafts.check_target(tmp_path / "folder")
     with pytest.raises(FileError, match=r"cannot write .*: the folder .*/nowhere does not exist"):
         drafts.check_target(tmp_path / "nowhere" / "x.counts")

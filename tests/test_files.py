@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -142,14 +146,59 @@ def test_a_missing_folder_is_named(model, tmp_path):
         model.save(tmp_path / "nowhere" / "x.rgm")
 
 
-def test_links_are_followed_and_devices_are_left_alone(model, tmp_path):
+def test_links_are_followed(model, tmp_path):
     (tmp_path / "link.rgm").symlink_to(tmp_path / "real.rgm")
     model.save(tmp_path / "link.rgm")
     assert (tmp_path / "link.rgm").is_symlink()
     assert rg.Model.load(tmp_path / "real.rgm").settings == model.settings
+
+
+def test_what_is_no_regular_file_is_written_to_and_not_replaced(model, tmp_path):
+    model.save(tmp_path / "real.rgm")
     os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(FileError, match="fifo: it is not a regular file"):
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit((tmp_path / "fifo").read_bytes)
         model.save(tmp_path / "fifo")
+        assert read.result(timeout=60) == (tmp_path / "real.rgm").read_bytes()
+    assert (tmp_path / "fifo").is_fifo()
+    model.save("/dev/null")
+    assert Path("/dev/null").is_char_device()
+    with pytest.raises(FileError, match="cannot write /dev/full: No space left on device"):
+        model.save("/dev/full")
+    with pytest.raises(FileError, match="it is a folder"):
+        model.save(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["fifo", "real.rgm"]  # noqa: PTH208 - hidden files count
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link"])
+def test_an_open_file_is_written_to_where_it_stands(tmp_path, name):
+    """What was in a log before `--out /dev/stdout >> log` is still in it."""
+    (tmp_path / "link").symlink_to("/dev/stdout")
+    (tmp_path / "log.txt").write_text("before\n")
+    program = f"import raregram as rg; rg.Counts.from_contexts(['a b'], ['X']).save({name!r})"
+    with (tmp_path / "log.txt").open("ab") as log:
+        subprocess.run([sys.executable, "-c", program], cwd=tmp_path, stdout=log, check=True)
+    content = (tmp_path / "log.txt").read_bytes()
+    assert content.startswith(b"before\nPAR1")
+    (tmp_path / "table").write_bytes(content.removeprefix(b"before\n"))
+    assert rg.Counts.load(tmp_path / "table") == rg.Counts.from_contexts(["a b"], ["X"])
+
+
+def test_links_in_a_circle_are_named(model, tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(FileError, match=r"cannot write .*a: Too many levels of symbolic links"):
+        model.save(tmp_path / "a")
+    assert (tmp_path / "a").is_symlink()
+
+
+def test_a_file_keeps_its_permissions(model, tmp_path):
+    path = tmp_path / "secret.rgm"
+    for mode in (0o600, 0o664, 0o444):
+        path.touch()
+        path.chmod(mode)
+        model.save(path)
+        assert path.stat().st_mode & 0o777 == mode
 
 
 def test_a_file_that_claims_more_rows_than_it_can_hold_is_refused_unread(files, tmp_path):

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raregram.errors import InputError, name_some, shorten
+from raregram.errors import CONTROLS, InputError, name_some, printable, shorten
 
 Numbers: TypeAlias = npt.NDArray[np.int32]
 NGramsLike: TypeAlias = Any  # sequence of strings or of sequences of items, NumPy or Arrow array of either
@@ -31,7 +31,16 @@ CHUNK = 1 << 16  # N-grams handled at a time: small enough for the cache, large 
 LARGEST_TEXT = (1 << 31) - 1  # bytes at a time: places in them are numbers of 32 bits
 LONGEST_NGRAM = 1000  # items
 MOST_LABELS = 1000  # that become targets without being named: a count table has a column for each
+WITHIN_LINE = rf"[{CONTROLS}]|\\(?=[xu])"  # what is escaped in a line of text; what looks like an escape, too
+WITHIN_WORD = rf"\s|{WITHIN_LINE}"  # and in a word of it
 WORTH_COMPILING = 1 << 26  # bytes of text: Arrow takes about as long for them as Numba takes to load
+
+
+def as_sequence(values: Any) -> Any:
+    """Return rows that can be called by their numbers, 0, 1, ...: those of a pandas Series may have other names."""
+    if isinstance(values, str | list | tuple | np.ndarray | pa.Array | pa.ChunkedArray):
+        return values
+    return np.asarray(values) if hasattr(values, "__array__") else list(values)
 
 
 def nth_ngram(row: int) -> str:
@@ -58,11 +67,24 @@ class NGrams:
         return pc.binary_join(self.lists(), " " if kind == "words" else "")
 
     def lines(self, kind: str) -> pa.Array:
-        """Return each N-gram as one string that fits into a line: letters that would break it are escaped."""
-        texts = self.texts(kind)
-        if kind == "words" or not pc.any(pc.match_substring_regex(texts, r"[\x00-\x1f\x7f\\]")).as_py():
-            return texts
-        return pa.array([text.encode("unicode_escape").decode() for text in texts.to_pylist()], pa.string())
+        """Return each N-gram as one string that fits into a line; different N-grams have different ones.
+
+        Control characters and line breaks are escaped, and so is white space within a word.
+        """
+        if not _may_need_escapes(self.items, kind):
+            return self.texts(kind)
+        pattern = WITHIN_WORD if kind == "words" else WITHIN_LINE
+        encoded = self.items.dictionary_encode() if kind == "words" else self.texts(kind).dictionary_encode()
+        shown = pa.array([printable(text, pattern) for text in encoded.dictionary.to_pylist()], pa.string())
+        shown = shown.take(encoded.indices)
+        return NGrams(shown, self.n).texts(kind) if kind == "words" else shown
+
+
+def _may_need_escapes(items: pa.Array, kind: str) -> bool:
+    """Whether items hold anything but printable ASCII without a backslash, and for letters blanks."""
+    data = _bytes_of(items)
+    least = 0x21 if kind == "words" else 0x20
+    return bool(len(data)) and bool(((data < least) | (data > 0x7E) | (data == ord("\\"))).any())
 
 
 def chunks(ngrams: NGramsLike, size: int = CHUNK) -> Iterator[tuple[int, NGramsLike]]:
@@ -90,6 +112,7 @@ def parse_ngrams(
     >>> parse_ngrams(["to be or", "not to be"]).items.to_pylist()
     ['to', 'be', 'or', 'not', 'to', 'be']
     """
+    ngrams = as_sequence(ngrams)
     items, lengths = _split_any(ngrams, kind, where)
     if not len(lengths):
         raise InputError("there is no N-gram in the input")
@@ -329,25 +352,49 @@ def _split_any(ngrams: NGramsLike, kind: str, where: Where) -> tuple[pa.Array, n
     if isinstance(ngrams, str):
         raise InputError("N-grams come as a sequence; put the one string into a list")
     if isinstance(ngrams, np.ndarray) and ngrams.ndim == 2:
-        return _as_strings(ngrams.ravel(), where), np.full(len(ngrams), ngrams.shape[1])
+        lengths = np.full(len(ngrams), ngrams.shape[1])
+        return _whole_items(_as_strings(ngrams.ravel(), where), lengths, kind, where), lengths
     array = ngrams if isinstance(ngrams, pa.Array | pa.ChunkedArray) else _as_arrow(ngrams, where)
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
     if array.null_count:
         row = int(np.flatnonzero(np.asarray(array.is_null()))[0])
         raise InputError(f"{where(row)} is missing", row)
-    if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
-        items = array.flatten()
+    if is_list(array.type):
+        items, lengths = array.flatten(), np.asarray(pc.list_value_length(array), dtype=np.int64)
         if items.null_count:
-            row = _row_of(array, int(np.flatnonzero(np.asarray(items.is_null()))[0]))
+            row = _row_of(lengths, np.asarray(items.is_null()))
             raise InputError(f"{where(row)}: an item is missing (null) in a list of items", row)
-        return _as_strings(items, where), np.asarray(pc.list_value_length(array), dtype=np.int64)
+        return _whole_items(_as_strings(items, where), lengths, kind, where), lengths
     return split_texts(_as_strings(array, where), kind)
 
 
-def _row_of(lists: pa.Array, item: int) -> int:
-    """Return the row of a list array in which one of its items stands."""
-    return int(np.searchsorted(np.cumsum(np.asarray(pc.list_value_length(lists))), item, side="right"))
+def _whole_items(items: pa.Array, lengths: npt.NDArray[np.int64], kind: str, where: Where) -> pa.Array:
+    """Return items that came in lists, or say which of them is not a letter where items are letters."""
+    long = np.asarray(pc.utf8_length(items)) > 1 if kind == "letters" else np.zeros(0, bool)
+    if long.any():
+        row, item = _row_of(lengths, long), items[int(np.argmax(long))].as_py()
+        raise InputError(f"{where(row)}: {shorten(item)} is not a letter; a list has one letter an item", row)
+    return items
+
+
+def _row_of(lengths: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_]) -> int:
+    """Return the row in which the first of some chosen items stands."""
+    return int(np.searchsorted(np.cumsum(lengths), int(np.argmax(chosen)), side="right"))
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a type is one of Arrow's lists."""
+    t = pa.types
+    return bool(
+        t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind) or t.is_list_view(kind)
+        or t.is_large_list_view(kind)
+    )  # fmt: skip
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a type is one of Arrow's strings."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def split_texts(texts: pa.Array, kind: str) -> tuple[pa.Array, npt.NDArray[np.int64]]:
@@ -382,7 +429,7 @@ def _as_strings(values: Any, where: Where) -> pa.Array:
         array = array.dictionary_decode()
     if pa.types.is_null(array.type) and not len(array):
         array = array.cast(pa.string())
-    if pa.types.is_large_string(array.type) or array.type == pa.string_view():
+    if is_text(array.type):
         array = array.cast(pa.string())
     if not pa.types.is_string(array.type):
         raise InputError(f"items must be strings; found {array.type}")

@@ -192,22 +192,14 @@ def _items_of(documents: Documents, plan: Plan, policy: Policy) -> tuple[Documen
 
 
 def _as_letters(documents: Documents) -> Documents:
-    """Turn documents of words into texts whose spans are counted in letters, from where their words stand.
-
-    Items that are letters already are left as they are.
-    """
-    if documents.items is not None:
-        words = documents.items.flatten()
-        if not len(words) or pc.max(pc.utf8_length(words)).as_py() <= 1:
-            return documents
-        documents = replace(documents, texts=pc.binary_join(documents.items, " "), items=None)
+    """Count spans in letters, from where the words stand of which they are made."""
     if not len(documents.span_document):
         return documents
     start, end = documents.span_start.copy(), documents.span_end.copy()
     order = np.argsort(documents.span_document, kind="stable")
     rows, firsts = np.unique(documents.span_document[order], return_index=True)
     for row, here in zip(rows.tolist(), np.split(order, firsts[1:]), strict=True):
-        bounds = word_bounds(documents.content[row].as_py())
+        bounds = _letter_bounds(documents.content[row].as_py())
         inside = here[(start[here] >= 0) & (start[here] < end[here]) & (end[here] <= len(bounds))]
         start[inside], end[inside] = bounds[start[inside], 0], bounds[end[inside] - 1, 1]
         outside = np.setdiff1d(here, inside)
@@ -215,8 +207,22 @@ def _as_letters(documents: Documents) -> Documents:
     return replace(documents, span_start=start, span_end=end)
 
 
+def _letter_bounds(content: str | list[str]) -> Ints:
+    """Return where each word of a text, or of a list joined by spaces, begins and ends: (words, 2)."""
+    if isinstance(content, str):
+        return word_bounds(content)
+    lengths = np.fromiter(map(len, content), dtype=np.int64, count=len(content))
+    ends = np.cumsum(lengths + 1) - 1
+    return np.column_stack([ends - lengths, ends])
+
+
 def split_documents(documents: Documents, kind: str) -> tuple[pa.Array, Ints]:
-    """Return the items of all documents, one after the other, maybe as a dictionary; and how many each has."""
+    """Return the items of all documents, one after the other, maybe as a dictionary; and how many each has.
+
+    The letters of a document of words are those of its words with a space between them.
+    """
+    if documents.items is not None and kind == "letters":
+        return split_texts(pc.binary_join(documents.items, " "), kind)
     if documents.texts is not None:
         compiled = KnownWords(pa.array([], pa.string())).number(documents.texts) if kind == "words" else None
         if compiled is None:

@@ -533,9 +533,8 @@ def _check_sound(counts: Counts) -> None:
     if outside or not set(units) <= set(counts.spans) or len(counts.totals) != 1 + len(counts.targets):
         raise ValueError("the header does not fit the rows")
     check_total(int(counts.totals[0]))
-    for values in (counts.totals[None, :], *(part.values for part in counts.rows.values())):
-        if (values < 0).any() or (values > values[:, :1]).any() or (values > counts.totals).any():
-            raise ValueError("a frequency is above its total")
+    if not _within_totals(counts) or any((part.values > part.values[:, :1]).any() for part in counts.rows.values()):
+        raise ValueError("a frequency is above its total")
 
 
 def check_total(total: int) -> None:
@@ -584,8 +583,17 @@ def _check_contains(difference: Counts) -> None:
                 f"cannot subtract what was never added: {items!r} at {name_span(span, difference.n)} "
                 f"({targets[column]}) would have the frequency {part.values[row, column]}"
             )
-    if (difference.totals < 0).any():
+    if not _within_totals(difference):
         raise InputError("cannot subtract what was never added: the other table has more contexts")
+
+
+def _within_totals(counts: Counts) -> bool:
+    """Whether frequencies can be those of so many contexts: at each target, and outside of it."""
+    outside = counts.totals[0] - counts.totals
+    return all(
+        (values >= 0).all() and (values <= counts.totals).all() and (values[:, :1] - values <= outside).all()
+        for values in (counts.totals[None, :], *(part.values for part in counts.rows.values()))
+    ) and bool((outside >= 0).all())
 
 
 def _frequency_column(values: npt.ArrayLike, name: str, rows: int, where: Where) -> Ints:

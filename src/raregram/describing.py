@@ -11,7 +11,8 @@ import pyarrow as pa
 from raregram.contexts import Numbers
 from raregram.counts import Counts, span_names, suffix
 from raregram.drafts import PathLike
-from raregram.explanation import printable
+from raregram.errors import printable
+from raregram.explanation import visible
 from raregram.model import Model, Settings
 from raregram.ratios import Floats
 from raregram.storage import Span, bytes_on_disk, read_header
@@ -222,11 +223,11 @@ def as_text(facts: Facts) -> str:
             lines += [f"{name}  {STRONGEST_HEAD}", *(_span_line(entry) for entry in value)] if value else []
         else:
             lines.append(f"{name:<{width}}{_shown(value)}")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _span_line(entry: Facts) -> str:
-    items = " ".join(map(printable, entry["items"]))
+    items = " ".join(map(visible, entry["items"]))
     place = "any" if entry["first_position"] is None else entry["first_position"]
     items += "  (shapes)" if entry.get("shapes") else ""
     return f"  {entry['log_ratio']:+8.4f}  {place:>3}  {items}  ({entry['f_nu']:,} : {entry['f_de']:,})"

@@ -14,9 +14,12 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -25,44 +28,100 @@ from raregram.errors import FileError, system_reason
 PathLike: TypeAlias = str | os.PathLike[str]
 
 
+@dataclass(frozen=True)
+class _Target:
+    """Where a file is to be written."""
+
+    path: Path  # behind links
+    beside: Path  # its hidden files are named after this one, and in the same folder
+    mode: int | None = None  # the permissions of the file that is there
+    sink: Path | int | None = None  # no regular file, or the number of an open one: written to, not replaced
+
+
 @contextmanager
 def atomic_path(path: PathLike) -> Iterator[Path]:
-    """Give a draft's name to write to; move it to `path` at the end, or remove it if writing failed."""
-    final = _final(path)
-    with write_errors_named(final), _hidden(final, "draft") as draft:
+    """Give a draft's name to write to; move it to `path` at the end, or remove it if writing failed.
+
+    A file keeps its permissions. What is not a regular file (a pipe, a device, /dev/stdout) is not replaced: the
+    finished draft is copied into it.
+    """
+    target = _find_target(path)
+    with write_errors_named(target.path), _hidden(target.beside, "draft") as draft:
+        if target.mode is not None:
+            os.close(os.open(draft, os.O_CREAT | os.O_EXCL, 0o600))
+            draft.chmod(target.mode)
         yield draft
+        if target.sink is not None:
+            _copy(draft, target.sink)
+            return
         _sync(draft, os.O_RDWR)
-        draft.replace(final)
+        draft.replace(target.path)
         if sys.platform != "win32":
             with suppress(PermissionError):  # one may write in it, but not read it
-                _sync(final.parent, os.O_RDONLY)  # or else the new name may be lost with the power
+                _sync(target.path.parent, os.O_RDONLY)  # or else the new name may be lost with the power
 
 
 def check_target(path: PathLike) -> None:
     """Raise if a file cannot be written, for work that takes long to find out before it begins."""
-    final = _final(path)
-    with write_errors_named(final), _hidden(final, "draft"):
+    target = _find_target(path)
+    with write_errors_named(target.path), _hidden(target.beside, "draft"):
         pass
 
 
-def _final(path: PathLike) -> Path:
+def is_stream(path: PathLike) -> bool:
+    """Whether what is written to a path goes through it, so that it cannot be read from there again."""
+    return _find_target(path).sink is not None
+
+
+def _find_target(path: PathLike) -> _Target:
     """Return where a file is to be written, behind links."""
-    final = Path(path).resolve() if Path(path).is_symlink() else Path(path)
-    if final.exists() and not final.is_file():
-        raise FileError(f"cannot write {final}: it is not a regular file")
+    path = Path(path)
+    in_temporary_folder = Path(tempfile.gettempdir(), "raregram")
+    if (number := _descriptor(path)) is not None:
+        return _Target(path, in_temporary_folder, 0o600, number)
+    with write_errors_named(path):
+        try:
+            mode = path.stat().st_mode
+        except FileNotFoundError:
+            mode = None
+        final = path.resolve() if path.is_symlink() else path
+    if mode is not None and stat.S_ISDIR(mode):
+        raise FileError(f"cannot write {final}: it is a folder")
+    if mode is not None and not stat.S_ISREG(mode):
+        return _Target(path, in_temporary_folder, 0o600, path)
     try:
         os.fspath(final).encode()
     except UnicodeEncodeError:
         raise FileError(f"cannot write {final}: its name is not valid UTF-8, as Arrow wants it") from None
-    return final
+    return _Target(final, final, None if mode is None else stat.S_IMODE(mode))
+
+
+def _descriptor(path: Path) -> int | None:
+    """Return the number of the open file that a name such as /dev/stdout stands for, also behind links."""
+    for _ in range(40):  # as many links as Linux follows
+        folder = os.path.realpath(path.parent)
+        if re.fullmatch(rf"/dev/fd|/proc/{os.getpid()}/fd", folder) and path.name.isdecimal():
+            return int(path.name)
+        if not path.is_symlink():
+            return None
+        path = Path(folder, path.readlink())
+    return None
+
+
+def _copy(draft: Path, sink: Path | int) -> None:
+    """Write a finished draft to something that takes what comes: a pipe, a device, an open file."""
+    opened = os.fdopen(os.dup(sink), "wb") if isinstance(sink, int) else sink.open("wb")
+    with draft.open("rb") as source, opened as to:
+        shutil.copyfileobj(source, to)
 
 
 @contextmanager
-def spill_folder(final: Path) -> Iterator[Path]:
+def spill_folder(path: PathLike) -> Iterator[Path]:
     """Give an empty folder beside a file for what memory has no room for, and remove it in the end."""
+    target = _find_target(path)
     with ExitStack() as stack:
-        with write_errors_named(final):
-            folder = stack.enter_context(_hidden(final, "spill"))
+        with write_errors_named(target.path):
+            folder = stack.enter_context(_hidden(target.beside, "spill"))
             folder.mkdir(mode=0o700)
         yield folder
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
@@ -67,6 +68,22 @@ def shorten(value: object, limit: int = 60) -> str:
     """
     text = repr(value[: limit + 1] if isinstance(value, str | bytes) else value)
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+CONTROLS = r"\x00-\x1f\x7f-\x9f\u2028\u2029"  # characters that command a terminal or end a line
+
+
+def printable(text: str, pattern: str = f"[{CONTROLS}]") -> str:
+    r"""Return a text with escapes in place of control characters and line breaks, or of another pattern.
+
+    >>> print(printable("a\x1b[31m\nb \u2028"))
+    a\x1b[31m\x0ab \u2028
+    """
+    return re.sub(pattern, lambda match: "".join(map(_escape, match[0])), text)
+
+
+def _escape(letter: str) -> str:
+    return f"\\x{ord(letter):02x}" if ord(letter) < 0x100 else f"\\u{ord(letter):04x}"
 
 
 def name_some(names: Iterable[str], most: int = 20) -> str:

@@ -237,12 +237,13 @@ def _run_target(
         for contexts in (splits.valid, splits.test)
     )
     valid.check()
+    number = config.targets.index(target)  # a name may hold what no file name can
     say(f"tuning {target}: {len(config.criteria)} criteria x {len(config.sizes)} sizes x {len(config.lams)} lam")
-    tried = _stored(work / f"{target}-valid.json", lambda: _all_cells(valid, config))
+    tried = _stored(work / f"{number}-valid.json", lambda: _all_cells(valid, config))
     plain, *with_ridge = tried
     curves = _best_by(with_ridge, lambda cell: (cell.estimator, cell.criterion, cell.size))
     say(f"scoring {target} on test")
-    scored = _stored(work / f"{target}-test.json", lambda: _same_cells(test, [plain, *curves]))
+    scored = _stored(work / f"{number}-test.json", lambda: _same_cells(test, [plain, *curves]))
     test_f1 = {_setting(cell): cell.f1 for cell in scored}
     families = _families(curves, plain, test_f1)
     best = {name: test.fit(cell) for name, cell in families.items() if name in SHOWN_FAMILIES}
@@ -290,7 +291,8 @@ def _run_backoff(config: Config, valid: Grid, test: Grid, work: Path, say: Say) 
     """Tune the back-off estimator on validation, then measure it on test at every size and room."""
     target = valid.target
     say(f"tuning the back-off estimator for {target}: {len(config.worths)} lam x {len(config.taus)} tau, and less")
-    tried = _stored(work / f"{target}-backoff.json", lambda: list(valid.backoff(config.worths, config.taus)))
+    path = work / f"{config.targets.index(target)}-backoff.json"
+    tried = _stored(path, lambda: list(valid.backoff(config.worths, config.taus)))
     best = choose(tried)
     say(f"scoring the back-off estimator for {target} on test")
     limits: list[dict[str, Any]] = [{}, *({"size": size} for size in config.sizes), *({"max_bytes": b} for b in ROOM)]

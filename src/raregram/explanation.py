@@ -44,7 +44,7 @@ class Term:
     @property
     def text(self) -> str:
         """The items, fit to be printed."""
-        return " ".join(printable(item) for item in self.items)
+        return " ".join(visible(item) for item in self.items)
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,10 @@ class Explanation:
     def headline(self) -> str:
         """Say the result in a line."""
         if math.isnan(self.log_ratio):
-            return f"{self.target}: no evidence, the model does not hold this N-gram  ({self.model})"
+            return f"{visible(self.target)}: no evidence, the model does not hold this N-gram  ({self.model})"
         reach = "" if self.interval is None else f", 95 % from {self.interval[0]:+.2f} to {self.interval[1]:+.2f}"
-        return f"{self.target}: log ratio {self.log_ratio:+.4f}{reach}, ratio {self.ratio:.4g}  ({self.model})"
+        result = f"log ratio {self.log_ratio:+.4f}{reach}, ratio {self.ratio:.4g}"
+        return f"{visible(self.target)}: {result}  ({self.model})"
 
     def longest(self) -> Term | None:
         """Return the longest suffix with evidence that a back-off went to."""
@@ -129,7 +130,7 @@ class Explanation:
         """Show the items of a term; beside an item that is not held at its position, what stands for it."""
         if term.prior is not None or term.kind == "item":
             return term.text
-        item = printable(self.ngram[term.start])
+        item = visible(self.ngram[term.start])
         if term.kind == "shape":
             return item if term.text == item else f"{item} (as {term.text})"
         return item + NOTES[term.kind]
@@ -139,7 +140,7 @@ class Explanation:
         return "\n".join([self.headline(), *(line for line, _ in self.lines())])
 
 
-def printable(item: str) -> str:
+def visible(item: str) -> str:
     """Show an item so that it can neither vanish nor command the terminal."""
     shown = "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in item)
     return shown if shown.strip() else "␣" * len(shown)

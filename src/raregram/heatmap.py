@@ -13,7 +13,7 @@ from raregram.contexts import split_texts
 from raregram.errors import ParameterError
 from raregram.model import Model, Settings
 from raregram.ratios import Floats
-from raregram.scoring import score_rows
+from raregram.scoring import score_items
 
 PIECE = 1 << 17  # boundaries scored at a time, so that a long text needs little memory
 
@@ -93,8 +93,7 @@ def boundary_scores(model: Model, items: pa.Array, check: Callable[[], None] = l
 
 
 def _score(model: Model, items: pa.Array) -> Floats:
-    lists = pa.ListArray.from_arrays(pa.array([0, len(items)], pa.int32()), items)
-    return np.asarray(score_rows(model, lists, "the text", 1).flatten(), dtype=np.float64)
+    return np.asarray(score_items(model, items, np.array([len(items)])).flatten(), dtype=np.float64)
 
 
 def all_boundaries(model: Model, items: pa.Array) -> list[float | None]:

@@ -17,10 +17,12 @@ import numpy.typing as npt
 from raregram.backoff import Backoff, Followed, Trace, ratio_of
 from raregram.ratios import Floats
 
+LEAST = 1e-300  # sightings: where a prior counts for less, an interval is wide enough and should stay finite
+
 
 def half_width(variance: Floats, level: float) -> Floats:
     """Return how far an interval reaches to each side, from squared coefficients of variation."""
-    return np.asarray(NormalDist().inv_cdf((1 + level) / 2) * np.sqrt(np.log1p(variance)))
+    return np.asarray(-NormalDist().inv_cdf((1 - level) / 2) * np.sqrt(np.log1p(variance)))
 
 
 def unit_variance(f_nu: npt.ArrayLike, f_de: npt.ArrayLike, n_de: int, lam: float) -> Floats:
@@ -44,7 +46,7 @@ def backoff_variance(table: Backoff, trace: Trace) -> Floats:
         before = after
     total = np.zeros(units.shape[1])
     log_ratio = trace.units.sum(axis=0) + trace.shapes.correction.sum(axis=0) + trace.words.correction.sum(axis=0)
-    unseen = 1 / (layout.lam * layout.n_nu * ratio_of(log_ratio))
+    unseen = 1 / np.maximum(layout.lam * layout.n_nu * ratio_of(log_ratio), LEAST)
     for length in range(layout.n):
         prior = np.maximum(total + units[length] + gained[length], 0.0)
         # A suffix that was not seen has a ratio of its own all the same, as far from its prior as that allows.
@@ -90,6 +92,7 @@ def _seen(f_nu: Floats, f_de: Floats, evidence: Floats, ridge: float, prior: Flo
         ridge: how many sightings in the denominator the prior counts for.
         prior: the variance of the prior's mean.
     """
+    evidence = np.maximum(evidence, LEAST)
     share = evidence / (f_nu + evidence)
     of_denominator = (f_de / (f_de + ridge)) ** 2 / np.maximum(f_de, 1)
     return np.asarray(1 / (f_nu + evidence) + of_denominator + share**2 * prior)

@@ -26,6 +26,7 @@ from raregram.contexts import (
     NGramsLike,
     Numbers,
     Where,
+    as_sequence,
     chunks,
     nth_ngram,
     number_items,
@@ -47,6 +48,7 @@ from raregram.tables import CellNumbers, Cells, Table, UnitTable, WholeTable, ma
 UNSEEN = ("neutral", "formula")
 CRITERIA_OF_SPANS = ("gain", *CRITERIA)  # "gain": what a span adds to a simpler estimate
 COLUMNS = ("f_nu", "f_de", "selected")
+LEAST_LAM = 1e-30  # of a back-off: below it ratios leave the range of doubles
 MANY = 1000  # N-grams that are worth some preparation
 
 
@@ -132,8 +134,8 @@ class Settings:
         for name in ("lam", "unit_lam"):
             value = getattr(self, name)
             check_lam(value, "fit", name)
-            if not value > 0:
-                raise must_be(name, "fit", "above 0 for the back-off estimator", value)
+            if value < LEAST_LAM:
+                raise must_be(name, "fit", f"at least {LEAST_LAM:g} for the back-off estimator", value)
         if not isinstance(self.tau, int | float) or not 0 <= self.tau <= 1:
             raise must_be("tau", "fit", "a number from 0 to 1", self.tau)
         check_choice("criterion", "fit", self.criterion, CRITERIA_OF_SPANS)
@@ -480,6 +482,4 @@ def _check_sound(settings: Settings, parts: Mapping[Span, SpanRows]) -> None:
 
 def _as_sequence(ngrams: NGramsLike) -> NGramsLike:
     """Return something that can be cut into parts: a lone string is a sequence of one."""
-    if isinstance(ngrams, str):
-        return [ngrams]
-    return ngrams if hasattr(ngrams, "__getitem__") else list(ngrams)
+    return [ngrams] if isinstance(ngrams, str) else as_sequence(ngrams)

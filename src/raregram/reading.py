@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from raregram.contexts import check_labels
+from raregram.contexts import check_labels, is_list, is_text
 from raregram.corpus import (
     COMPRESSIONS,
     LONGEST_LINE,
@@ -67,9 +67,10 @@ class Batch:
     def __len__(self) -> int:
         return len(self.ngrams)
 
-    def with_texts(self, texts: pa.Array) -> Batch:
-        """Return the batch with each N-gram as one string."""
-        return replace(self, ngrams=texts)
+    @property
+    def all_columns(self) -> dict[str, pa.Array]:
+        """The columns of a table under its own names; those of lines are `ngram` and `label`."""
+        return dict(self.table) or {"ngram": self.ngrams, **self.columns}
 
     def head(self, rows: int) -> Batch:
         """Return the batch's first rows."""
@@ -110,6 +111,33 @@ def read_contexts(source: str, rename: Mapping[str, str] | None = None, document
             if file.read(4) == b"PAR1":
                 raise FileError(f"{source} is not a raregram file, or it is truncated or damaged")
     return _read_text(source)
+
+
+def open_contexts(
+    sources: Sequence[str], rename: Mapping[str, str] | None = None, documents: bool = False
+) -> tuple[list[Batch], Iterator[Batch]]:
+    """Return a batch without rows of each source that has any, and the batches of all of them.
+
+    The first ones tell whether the sources fit together before anything is done with them; see `read_contexts`.
+    """
+    heads: list[Batch] = []
+    begun: dict[int, Iterator[Batch]] = {}  # what cannot be read again, and the first source: it may be the only one
+    for place, source in enumerate(sources):
+        batches = read_contexts(source, rename, documents)
+        first = list(itertools.islice(batches, 1))
+        heads += [batch.head(0) for batch in first]
+        if place == 0 or reads_once(source):
+            begun[place] = itertools.chain(first, batches)
+    read = (begun[i] if i in begun else read_contexts(source, rename, documents) for i, source in enumerate(sources))
+    return heads, itertools.chain.from_iterable(read)
+
+
+def documents_alone(heads: Sequence[Batch]) -> bool:
+    """Whether sources hold documents; raise where some do and some hold contexts."""
+    by_kind = {head.documents: head.source for head in heads}
+    if len(by_kind) > 1:
+        raise InputError(f"{by_kind[True]} holds documents and {by_kind[False]} contexts: score them one by one")
+    return True in by_kind
 
 
 def are_contexts(sources: Sequence[str]) -> bool:
@@ -200,12 +228,10 @@ def _count_rows(batch: Batch, targets: Sequence[str] | None, options: dict[str, 
 
 def _labels(column: pa.Array, source: str) -> list[Any]:
     """Return the labels of a batch: strings, or lists of them."""
-    kind = (
-        column.type.value_type
-        if pa.types.is_list(column.type) or pa.types.is_dictionary(column.type)
-        else column.type
-    )
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
+    kind = column.type
+    while is_list(kind) or pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if not is_text(kind) and not pa.types.is_null(kind):
         raise InputError(f"{source}: the column label must hold strings, or lists of them, not {column.type}")
     return list(column.to_pylist())
 
@@ -324,6 +350,9 @@ def _read_table(
     """Yield the rows of a table as contexts."""
     first = 1
     for record_batch in batches:
+        twice = [name for name, times in Counter(record_batch.schema.names).items() if times > 1]
+        if twice:
+            raise InputError(f"{source} has several columns called {twice[0]!r}")
         content = next((name for name in CONTENT if name in record_batch.schema.names), None)
         if documents and content and "ngram" not in (*rename, *record_batch.schema.names):
             table = {name: record_batch.column(name) for name in record_batch.schema.names}
@@ -336,9 +365,6 @@ def _read_table(
 def _table_batch(records: pa.RecordBatch, source: str, first: int, rename: Mapping[str, str]) -> Batch:
     """Sort the columns of a table by their meaning."""
     names = {name: rename.get(name, name) for name in COLUMNS}
-    twice = [name for name, times in Counter(records.schema.names).items() if times > 1]
-    if twice:
-        raise InputError(f"{source} has several columns called {twice[0]!r}")
     for name, theirs in names.items():
         if theirs not in records.schema.names and (name == "ngram" or name in rename):
             raise InputError(
@@ -361,11 +387,12 @@ def _csv_batches(source: str) -> Iterator[pa.RecordBatch]:
         with open_bytes(source) as stream:
             held = read_whole(stream, source)
     block = pyarrow.csv.ReadOptions(block_size=LONGEST_ROW)
+    quoted = pyarrow.csv.ParseOptions(newlines_in_values=True)
     with naming(source), _long_rows_named(source):
-        with _open_csv(source, held) as stream, pyarrow.csv.open_csv(stream, block) as reader:
+        with _open_csv(source, held) as stream, pyarrow.csv.open_csv(stream, block, quoted) as reader:
             as_text = {name: pa.string() for name in reader.schema.names}
         options = pyarrow.csv.ConvertOptions(column_types=as_text, strings_can_be_null=False)
-        with _open_csv(source, held) as stream, pyarrow.csv.open_csv(stream, block, None, options) as reader:
+        with _open_csv(source, held) as stream, pyarrow.csv.open_csv(stream, block, quoted, options) as reader:
             yield from reader
 
 
@@ -390,6 +417,5 @@ NUMBERS = (
     pa.types.is_floating,
     pa.types.is_decimal,
     pa.types.is_null,
-    pa.types.is_string,
-    pa.types.is_large_string,
+    is_text,
 )

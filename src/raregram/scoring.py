@@ -8,15 +8,28 @@ import pyarrow as pa
 from raregram.contexts import insert_pads
 from raregram.corpus import Documents, Options
 from raregram.counting import split_documents
+from raregram.counts import Ints
+from raregram.errors import must_be
 from raregram.formats.tables import from_batches
 from raregram.model import Model
 
+LOG_RATIO = "log_ratio"  # the usual name of the column that scoring adds
 
-def score_rows(model: Model, content: pa.Array, source: str, first: int) -> pa.Array:
-    """Return a list for each document of a column of a table; `first` is the number of its first row."""
-    name = "text" if pa.types.is_string(content.type) or pa.types.is_large_string(content.type) else "items"
+
+def score_columns(name: str, interval: bool, documents: bool) -> pa.Schema:
+    """Return the columns that scoring adds to a table; documents get a list of log ratios."""
+    if not name:
+        raise must_be("as", "score", "a name", name)
+    ends = ("lower", "upper") if name == LOG_RATIO else (f"{name}_lower", f"{name}_upper")
+    kind = pa.list_(pa.float64()) if documents else pa.float64()
+    return pa.schema([(column, kind) for column in (name, *(ends if interval else ()))])
+
+
+def score_rows(model: Model, name: str, content: pa.Array, source: str, first: int) -> pa.Array:
+    """Return a list for each document of the column `items` or `text`; `first` is the number of its first row."""
     batch = pa.record_batch([content], names=[name])
-    return score_documents(model, next(from_batches([batch], source, Options(), first)))
+    parts = [score_documents(model, documents) for documents in from_batches([batch], source, Options(), first)]
+    return pa.concat_arrays(parts) if parts else pa.array([], pa.list_(pa.float64()))
 
 
 def score_documents(model: Model, documents: Documents) -> pa.Array:
@@ -24,8 +37,12 @@ def score_documents(model: Model, documents: Documents) -> pa.Array:
 
     A document of L items has L - n + 1 of them, or none if it is too short; with pads, one at every boundary.
     """
+    return score_items(model, *split_documents(documents, model.settings.kind))
+
+
+def score_items(model: Model, items: pa.Array, lengths: Ints) -> pa.Array:
+    """Return the same for documents that are split into items: these one after the other, and how many each has."""
     s = model.settings
-    items, lengths = split_documents(documents, s.kind)
     if s.pad:
         items = items.dictionary_decode() if pa.types.is_dictionary(items.type) else items
         items, lengths = insert_pads(items, lengths, np.full(len(lengths), s.n), s.side), lengths + s.n

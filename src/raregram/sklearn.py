@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from raregram.contexts import NGrams
+from raregram.contexts import LONGEST_NGRAM, NGrams
 from raregram.counts import Counts
-from raregram.errors import MissingExtraError
+from raregram.errors import InputError, MissingExtraError, shorten
 from raregram.fitting import fit
 from raregram.model import ESTIMATORS, Model
 from raregram.ratios import Floats
@@ -25,6 +25,7 @@ except ImportError as error:
     ) from error
 
 TARGET = "target"
+NONE = "\x00"
 
 
 class FeatureSelectiveLR(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -167,10 +168,13 @@ def _check_two(classes: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
 
 def _as_items(X: npt.NDArray[Any]) -> pa.Array:
     """Return the rows as lists of strings: a category is named by its value, so 1 and 1.0 are the same."""
-    if X.dtype.kind == "U":
-        items = pa.array(X.ravel())
-    elif X.dtype.kind == "O":
-        items = pa.array([_category(value) for value in X.ravel()], pa.string())
+    if X.shape[1] > LONGEST_NGRAM:
+        raise InputError(f"X has {X.shape[1]:,} columns; this classifier takes at most {LONGEST_NGRAM:,}")
+    if X.dtype.kind in "UO":
+        try:
+            items = pa.array([_category(value) for value in X.ravel().tolist()], pa.string())
+        except UnicodeEncodeError as error:
+            raise InputError(f"X holds a string that is not valid Unicode: {shorten(error.object)}") from None
     else:
         values, index = np.unique(X, return_inverse=True)
         names = pa.array([_category(value) for value in values.tolist()], pa.string())
@@ -179,7 +183,11 @@ def _as_items(X: npt.NDArray[Any]) -> pa.Array:
 
 
 def _category(value: Any) -> str:
-    """Return the name of a category."""
+    """Return the name of a category; that of None is no string's."""
+    if value is None:
+        return NONE
+    if isinstance(value, str):
+        return NONE + value if value.startswith(NONE) else value
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
     if isinstance(value, bool | np.bool_) or (isinstance(value, float | np.floating) and float(value).is_integer()):

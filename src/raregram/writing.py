@@ -1,11 +1,17 @@
-"""Scores out: a line, a JSON object or a table row for each context, as they come."""
+"""Scores out: a line, a JSON object or a table row for each context, as they come.
+
+Tables of several files become one: columns are matched by their names, and those that a file lacks are empty. What
+does not fit together, or into the format, is refused before anything is written.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -14,69 +20,235 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from raregram.contexts import NGrams, is_list, is_text
 from raregram.drafts import atomic_path
-from raregram.ratios import Floats
+from raregram.errors import CONTROLS, InputError, ParameterError, printable
 from raregram.reading import Batch
 
-Write = Callable[[Batch, Floats], None]
+Scores = Mapping[str, pa.Array]  # the columns that scoring adds
+Write = Callable[[Batch, NGrams | None, Scores], None]  # contexts, the same as items, their scores
+Opener = Callable[[BinaryIO], AbstractContextManager[Write]]
+
+ENDINGS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".jsonl": "json", ".ndjson": "json"}
+SIMPLE = (
+    pa.types.is_null,
+    pa.types.is_boolean,
+    pa.types.is_integer,
+    pa.types.is_floating,
+)  # as text formats have them
+UNESCAPED = re.compile(f"[{CONTROLS}]")  # JSON itself leaves some of them as they are
+
+
+def output_format(out: str | None, as_json: bool) -> str:
+    """Return how scores are written: to a file by the end of its name, else as JSON lines or as text."""
+    if out is None:
+        return "json" if as_json else "text"
+    return next((name for ending, name in ENDINGS.items() if out.endswith(ending)), "text")
 
 
 @contextmanager
-def score_file(path: str) -> Iterator[Write]:
-    """Give a function that writes scores to a file: Parquet, CSV, JSON lines or text, by the end of its name.
+def score_writer(out: str | None, form: str, heads: Sequence[Batch], added: pa.Schema, kind: str) -> Iterator[Write]:
+    """Give a function that writes scores to a file, which has its name only when it is whole, or to standard output.
 
-    The file has its name only when it is whole.
+    Args:
+        out: the file; None for standard output.
+        form: "parquet", "csv", "json" or "text".
+        heads: a batch of each source, with or without rows: its columns are what counts.
+        added: the columns that scoring adds.
+        kind: "words" or "letters": how N-grams are shown as text.
     """
-    with atomic_path(path) as draft:
-        if path.endswith((".parquet", ".pq")):
-            with _table_writer(lambda schema: pq.ParquetWriter(draft, schema)) as write:
-                yield write
-        elif path.endswith(".csv"):
-            with _table_writer(lambda schema: pyarrow.csv.CSVWriter(draft, schema)) as write:
-                yield write
+    for head in heads if form != "text" else ():
+        for name in set(added.names) & set(head.all_columns):
+            raise ParameterError(f"{head.source} has a column {name!r} already: name the new one with --as")
+    opener = OPENERS[form](heads, added, kind)
+    with ExitStack() as stack:
+        if out is None:
+            sink: Any = sys.stdout.buffer
         else:
-            with draft.open("wb") as stream:
-                yield score_stream(stream, as_json=path.endswith((".jsonl", ".ndjson")))
+            sink = stack.enter_context(stack.enter_context(atomic_path(out)).open("wb"))
+        yield stack.enter_context(opener(sink))
 
 
-def score_stream(stream: BinaryIO, as_json: bool) -> Write:
-    """Return a function that writes scores to an open stream and flushes it."""
-    show = json_lines if as_json else text_lines
+def _open_text(heads: Sequence[Batch], _: pa.Schema, kind: str) -> Opener:
+    """Lines: the scores, the label where some source has labels, the items; tabs between them."""
+    labelled = any("label" in head.columns for head in heads)
+    for head in heads:
+        _label_texts(head)  # raises where they cannot be written
 
-    def write(batch: Batch, log_ratio: Floats) -> None:
-        stream.write(show(batch, log_ratio))
-        stream.flush()
+    def show(batch: Batch, ngrams: NGrams | None, scores: Scores) -> bytes:
+        assert ngrams is not None
+        columns = [values.cast(pa.string()) for values in scores.values()]
+        columns += [_label_texts(batch)] if labelled else []
+        lines = pc.binary_join_element_wise(*columns, ngrams.lines(kind), "\t")
+        joined = pc.binary_join(pa.ListArray.from_arrays([0, len(lines)], lines), "\n")
+        return bytes(joined[0].as_buffer()) + b"\n"
 
-    return write
-
-
-def text_lines(batch: Batch, log_ratio: Floats) -> bytes:
-    """Return `log_ratio<TAB>items` or `log_ratio<TAB>label<TAB>items`, a line a context."""
-    if not len(batch):
-        return b""
-    columns = [pa.array(log_ratio).cast(pa.string())]
-    if "label" in batch.columns:
-        columns.append(batch.columns["label"].cast(pa.string()).fill_null(""))
-    lines = pc.binary_join_element_wise(*columns, batch.ngrams, "\t")
-    joined = pc.binary_join(pa.ListArray.from_arrays([0, len(lines)], lines), "\n")
-    return bytes(joined[0].as_buffer()) + b"\n"
+    return lambda sink: _stream(sink, show)
 
 
-def json_lines(batch: Batch, log_ratio: Floats) -> bytes:
-    """Return a JSON object a context, with all columns of its table."""
-    rows = score_table(batch, log_ratio).to_pylist()
-    return "".join(to_json(row) + "\n" for row in rows).encode()
+def _label_texts(batch: Batch) -> pa.Array:
+    """Return labels as text on one line; several labels of a context have commas between them."""
+    labels = batch.columns.get("label", pa.nulls(len(batch), pa.string()))
+    try:
+        if is_list(labels.type):
+            labels = pc.binary_join(labels.cast(pa.list_(pa.string())), ",")
+        encoded = labels.cast(pa.string()).fill_null("").dictionary_encode()
+    except pa.ArrowException:
+        raise InputError(f"{batch.source}: labels of the type {labels.type} cannot be written as text") from None
+    return pa.array(map(printable, encoded.dictionary.to_pylist()), pa.string()).take(encoded.indices)
 
 
-def score_table(batch: Batch, log_ratio: Floats) -> pa.Table:
-    """Return the columns of a batch with one more, `log_ratio`."""
-    columns = batch.table or {"ngram": batch.ngrams, **batch.columns}
-    return pa.table({**columns, batch.name: batch.ngrams, "log_ratio": log_ratio})
+def _open_json(heads: Sequence[Batch], added: pa.Schema, _: str) -> Opener:
+    """JSON lines: an object for each context, with all columns."""
+    tables = [{**head.all_columns, **_empty(added)} for head in heads]
+    names = list(dict.fromkeys(name for table in tables for name in table))
+    for head, table in zip(heads, tables, strict=True):
+        for name, column in table.items():
+            _plain(column, name, head.source, "JSON")
+
+    def show(batch: Batch, _: NGrams | None, scores: Scores) -> bytes:
+        columns = {**batch.all_columns, **scores}
+        plain = {name: _plain(column, name, batch.source, "JSON") for name, column in columns.items()}
+        empty = pa.nulls(len(batch))
+        rows = pa.table({name: plain.get(name, empty) for name in names}).to_pylist()
+        return "".join(to_json(row) + "\n" for row in rows).encode()
+
+    return lambda sink: _stream(sink, show)
 
 
-def to_json(value: Any) -> str:
-    """Return JSON on one line; infinity and NaN, which JSON lacks, become the strings "inf", "-inf" and "nan"."""
-    return json.dumps(_finite(value), ensure_ascii=False)
+def _open_csv(heads: Sequence[Batch], added: pa.Schema, kind: str) -> Opener:
+    """CSV: a list of items is written as text; types that differ between files are, too."""
+
+    def columns(batch: Batch, ngrams: NGrams | None, scores: Scores) -> dict[str, pa.Array]:
+        found = {**batch.all_columns, **scores}
+        if is_list(found[batch.name].type):
+            found[batch.name] = pa.array([], pa.string()) if ngrams is None else ngrams.lines(kind)
+        return {name: _plain(column, name, batch.source, "CSV") for name, column in found.items()}
+
+    tables = {head.source: columns(head.head(0), None, _empty(added)) for head in heads}
+    schema = _common_schema(tables, pa.string())
+    return lambda sink: _table(sink, schema, pyarrow.csv.CSVWriter, columns)
+
+
+def _open_parquet(heads: Sequence[Batch], added: pa.Schema, _: str) -> Opener:
+    """Parquet: all columns as they are."""
+    schema = _common_schema({head.source: {**head.all_columns, **_empty(added)} for head in heads})
+    return lambda sink: _table(
+        sink, schema, pq.ParquetWriter, lambda batch, _, scores: {**batch.all_columns, **scores}
+    )
+
+
+OPENERS = {"text": _open_text, "json": _open_json, "csv": _open_csv, "parquet": _open_parquet}
+
+
+def _empty(schema: pa.Schema) -> dict[str, pa.Array]:
+    return {field.name: pa.array([], field.type) for field in schema}
+
+
+def _common_schema(tables: Mapping[str, Mapping[str, pa.Array]], fallback: pa.DataType | None = None) -> pa.Schema:
+    """Return the columns of one table for several; `fallback` is the type of those whose types differ too much."""
+    types: dict[str, dict[pa.DataType, str]] = {}  # by name, each with a source that has it
+    for source, columns in tables.items():
+        for name, column in columns.items():
+            types.setdefault(name, {}).setdefault(column.type, source)
+    return pa.schema([(name, _common_type(name, found, fallback)) for name, found in types.items()])
+
+
+def _common_type(name: str, found: Mapping[pa.DataType, str], fallback: pa.DataType | None) -> pa.DataType:
+    """Return a type that holds all values of some types exactly."""
+    if len(found) == 1:
+        return next(iter(found))
+    kinds = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in found]
+    try:
+        common = pa.unify_schemas([pa.schema([(name, kind)]) for kind in kinds], promote_options="permissive").types[
+            0
+        ]
+        if not pa.types.is_floating(common) or not any(map(pa.types.is_integer, kinds)):
+            return common
+    except pa.ArrowException:
+        pass
+    if fallback is not None:
+        return fallback
+    (first, in_first), (second, in_second), *_ = found.items()
+    raise InputError(
+        f"the column {name!r} holds {first} in {in_first} and {second} in {in_second}, which do not fit into one "
+        "table: write .csv or .jsonl, or score the files one by one"
+    )
+
+
+def _plain(column: pa.Array, name: str, source: str, form: str) -> pa.Array:
+    """Return a column in the types that a text format has: numbers, truth values, strings; in JSON also nested."""
+    try:
+        return column.cast(_plain_type(column.type, nested=form == "JSON"))
+    except (pa.ArrowException, TypeError):
+        raise InputError(
+            f"{source}: the column {name!r} holds {column.type}, which {form} cannot: write .parquet instead"
+        ) from None
+
+
+def _plain_type(kind: pa.DataType, nested: bool) -> pa.DataType:
+    """Return the type as which a text format shows values; raise `TypeError` where it shows none."""
+    if isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind):
+        return _plain_type(getattr(kind, "storage_type", None) or kind.value_type, nested)
+    if any(is_kind(kind) for is_kind in SIMPLE):
+        return kind
+    if nested and is_list(kind):
+        return pa.list_(_plain_type(kind.value_type, nested))
+    if nested and pa.types.is_map(kind):
+        return pa.map_(_plain_type(kind.key_type, nested), _plain_type(kind.item_type, nested))
+    if nested and pa.types.is_struct(kind) and len({field.name for field in kind}) == kind.num_fields:
+        return pa.struct([(field.name, _plain_type(field.type, nested)) for field in kind])
+    if is_text(kind) or pa.types.is_decimal(kind) or pa.types.is_temporal(kind):
+        return pa.string()
+    raise TypeError(f"{kind} cannot be shown as text")
+
+
+@contextmanager
+def _stream(sink: BinaryIO, show: Callable[[Batch, NGrams | None, Scores], bytes]) -> Iterator[Write]:
+    """Give a function that shows each batch and hands it on at once."""
+
+    def write(batch: Batch, ngrams: NGrams | None, scores: Scores) -> None:
+        if len(batch):
+            sink.write(show(batch, ngrams, scores))
+            sink.flush()
+
+    yield write
+
+
+@contextmanager
+def _table(
+    sink: BinaryIO,
+    schema: pa.Schema,
+    open_writer: Callable[[BinaryIO, pa.Schema], Any],
+    columns: Callable[[Batch, NGrams | None, Scores], Mapping[str, pa.Array]],
+) -> Iterator[Write]:
+    """Give a function that writes batches as rows of one table."""
+    with open_writer(sink, schema) as writer:
+
+        def write(batch: Batch, ngrams: NGrams | None, scores: Scores) -> None:
+            found = columns(batch, ngrams, scores)
+            empty = pa.nulls(len(batch))
+            try:
+                arrays = [found.get(field.name, empty).cast(field.type) for field in schema]
+            except pa.ArrowInvalid as error:
+                raise InputError(f"{batch.source} does not fit into one table with the others: {error}") from error
+            writer.write_table(pa.table(arrays, schema=schema))
+
+        yield write
+
+
+def to_json(value: Any, encoding: str = "utf-8") -> str:
+    """Return JSON on one line; infinity and NaN, which JSON lacks, become the strings "inf", "-inf" and "nan".
+
+    Characters that an encoding lacks, and those that could command a terminal, are escaped.
+    """
+    plain = _finite(value)
+    text = json.dumps(plain, ensure_ascii=False)
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return json.dumps(plain)
+    return UNESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _finite(value: Any) -> Any:
@@ -87,21 +259,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-@contextmanager
-def _table_writer(open_writer: Callable[[pa.Schema], Any]) -> Iterator[Write]:
-    """Write batches to one table, opened when the first one tells the columns."""
-    writers: list[Any] = []
-
-    def write(batch: Batch, log_ratio: Floats) -> None:
-        table = score_table(batch, log_ratio)
-        if not writers:
-            writers.append(open_writer(table.schema))
-        writers[0].write_table(table)
-
-    try:
-        yield write
-    finally:
-        for writer in writers:
-            writer.close()

@@ -6,7 +6,6 @@ Exit code 0, 1 (the input or the work failed) or 2 (the call was wrong).
 from __future__ import annotations
 
 import os
-import re
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -15,6 +14,7 @@ import typer
 
 from raregram import __version__
 from raregram.cli import corpora, experiments, models, serving
+from raregram.cli.printing import say
 from raregram.errors import ParameterError, RaregramError
 
 app = typer.Typer(
@@ -29,7 +29,7 @@ for command in (*corpora.COMMANDS, *models.COMMANDS, *experiments.COMMANDS, *ser
 
 def main() -> NoReturn:
     """Run the command line; a user's mistake gives a sentence on standard error, never a traceback."""
-    _open_closed_streams()
+    _prepare_streams()
     try:
         app(prog_name="raregram")
     except ParameterError as error:
@@ -43,17 +43,21 @@ def main() -> NoReturn:
     sys.exit(0)
 
 
-def _open_closed_streams() -> None:
-    """Let what goes to a stream that the caller has closed vanish, and no file that is written get its number."""
+def _prepare_streams() -> None:
+    """Let what goes to a stream that the caller has closed vanish, and no file that is written get its number.
+
+    What the terminal's encoding lacks is printed as escapes.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for as long as the process lives
+        elif mode == "w":
+            getattr(sys, name).reconfigure(errors="backslashreplace")
 
 
 def _fail(error: object, code: int) -> NoReturn:
-    """Say what is wrong; what a file's name or content could tell the terminal to do is shown, not sent."""
-    text = re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda match: f"\\x{ord(match[0]):02x}", str(error))
-    print(f"raregram: error: {text}", file=sys.stderr)
+    """Say what is wrong."""
+    say(f"raregram: error: {error}")
     sys.exit(code)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,7 +30,7 @@ from raregram.cli.options import (
     parse_names,
     parse_pairs,
 )
-from raregram.cli.printing import print_facts, report
+from raregram.cli.printing import print_facts, print_json, report, say
 from raregram.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
@@ -57,16 +56,15 @@ def fetch(
     """
     from raregram.fetching import fetch_reuters
     from raregram.progress import progress
-    from raregram.writing import to_json
 
     with progress(f"bytes of {corpus} fetched", quiet) as tick:
         found = fetch_reuters(source, progress=tick, refresh=refresh)
     if as_json:
         facts = {"folder": str(found.folder), "files": len(found.files), "digest": found.digest}
-        print(to_json({**facts, "verified": found.verified, "source": found.source}))
+        print_json({**facts, "verified": found.verified, "source": found.source})
         return
     if not found.verified and not quiet:
-        print(f"raregram: another edition than the tested one, digest {found.digest}", file=sys.stderr)
+        say(f"raregram: another edition than the tested one, digest {found.digest}")
     print(found.folder)
 
 
@@ -101,9 +99,10 @@ def tag(
     from raregram import tagging
     from raregram.corpus import Options, reads_once
     from raregram.formats import read_documents
+    from raregram.nlp import import_spacy
     from raregram.progress import progress
-    from raregram.writing import to_json
 
+    import_spacy()  # raises before the documents are read
     options = Options(format=format, split=split)
     total = (
         None
@@ -116,14 +115,11 @@ def tag(
             sources, out, pipeline=pipeline, labels=wanted, processes=processes, progress=tick, options=options
         )
     if as_json:
-        print(to_json({**asdict(made), "out": str(made.out), "spans": dict(made.spans)}))
+        print_json({**asdict(made), "out": str(made.out), "spans": dict(made.spans)})
     elif not quiet:
         found = ", ".join(f"{label} {number:,}" for label, number in sorted(made.spans.items()))
         resumed = f", {made.resumed:,} of them by an earlier run" if made.resumed else ""
-        print(
-            f"{out}: {made.documents:,} documents tagged by {made.pipeline} {made.version}{resumed}: {found}",
-            file=sys.stderr,
-        )
+        say(f"{out}: {made.documents:,} documents tagged by {made.pipeline} {made.version}{resumed}: {found}")
 
 
 def count(
@@ -326,14 +322,14 @@ def _count_on_spark(
         facts = {"file": out, "kind": "count table", **told.header, "digest": told.digest, "skipped": told.skipped}
         print_facts(facts, as_json)
     elif not where[2]:
-        print(f"{out}: {counts_line(told.header)}", file=sys.stderr)
+        say(f"{out}: {counts_line(told.header)}")
 
 
 def _tell_skipped(skipped: int, examples: list[str]) -> None:
     for example in examples:
-        print(f"raregram: skipped: {example}", file=sys.stderr)
+        say(f"raregram: skipped: {example}")
     if skipped:
-        print(f"raregram: {skipped:,} documents skipped", file=sys.stderr)
+        say(f"raregram: {skipped:,} documents skipped")
 
 
 COMMANDS = (fetch, tag, count, merge)

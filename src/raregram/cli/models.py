@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -29,23 +28,24 @@ from raregram.cli.options import (
     parse_bytes,
     parse_columns,
 )
-from raregram.cli.printing import print_facts, report
+from raregram.cli.printing import print_facts, print_json, report, say
 from raregram.errors import InputError, ParameterError, check_count, check_lam
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
+    import pyarrow as pa
+
+    from raregram.contexts import NGrams
     from raregram.engines.spark.cluster import Cluster
     from raregram.engines.spark.scoring import Contexts
     from raregram.model import Model
     from raregram.ranking import Ranking
-    from raregram.ratios import Floats
     from raregram.reading import Batch
 
 LONGEST = 5  # suffix that `fit` counts for `backoff`, unless told,
 LONGEST_SHAPES = 8  # and suffix of shapes
-LISTS = (".parquet", ".pq", ".jsonl", ".ndjson")  # files whose columns may hold lists
-TABLES = (*LISTS, ".csv")  # files with named columns
+STANDARD_INPUT = "-"
 
 
 def fit(
@@ -190,6 +190,9 @@ def score(
         bool, typer.Option("--interval", help="Add the columns lower and upper, an interval for the log ratio.")
     ] = False,
     level: Level = 0.95,
+    as_: Annotated[
+        str, typer.Option("--as", help="The name of the new column; with --interval also NAME_lower and NAME_upper.")
+    ] = "log_ratio",
     columns: Columns = None,
     engine: EngineOption = "local",
     master: MasterOption = None,
@@ -199,7 +202,8 @@ def score(
 ) -> None:
     """Print the log ratio of each context, as they come.
 
-    Memory stays flat however long the input is. Tables keep all their columns and get one more, log_ratio.
+    Memory stays flat however long the input is. Tables keep all their columns and get one more, log_ratio; those of
+    several files are matched by name.
 
     Lines of text have the log ratio, with --interval its lower and upper end, the label if there is one, the items.
 
@@ -212,34 +216,33 @@ def score(
     """
     from raregram.model import Model
     from raregram.progress import progress
-    from raregram.writing import score_file, score_stream
+    from raregram.reading import documents_alone, open_contexts
+    from raregram.scoring import score_columns
+    from raregram.writing import output_format, score_writer
 
-    model = Model.load(model_file)
+    model, wanted = Model.load(model_file), level if interval else None
     if engine == "spark":
-        _on_spark(_score_to(out, model, level if interval else None), model, sources, columns, (master, spark, quiet))
+        _on_spark(_score_to(out, model, wanted, as_), model, sources, columns, (master, spark, quiet))
         if not quiet:
-            print(f"{out}: scored", file=sys.stderr)
+            say(f"{out}: scored")
         return
-    quiet = quiet or (out is None and sys.stdout.isatty())
-    as_text = not (as_json if out is None else out.endswith(TABLES))
-    wanted = level if interval else None
-
-    def with_interval(write: Any) -> Any:
-        if not interval:
-            return write
-        return lambda batch, log_ratio, ends: write(_add_ends(batch, ends, as_text), log_ratio)
-
-    with progress("N-grams scored", quiet) as tick:
-        if out is None:
-            write = with_interval(score_stream(sys.stdout.buffer, as_json))
-            _score_all(model, sources, columns, write, tick, level=wanted, lists=as_json and not interval)
-        else:
-            texts = not out.endswith((".parquet", ".pq"))
-            with score_file(out) as write:
-                lists = out.endswith(LISTS) and not interval
-                _score_all(model, sources, columns, with_interval(write), tick, texts, wanted, lists)
+    form = output_format(out, as_json)
+    if wanted is not None:
+        model.interval([], wanted)  # raises before anything is read
+    heads, batches = open_contexts(
+        sources or [STANDARD_INPUT], parse_columns(columns), documents=form in ("parquet", "json") and not interval
+    )
+    added = score_columns(as_, interval, documents_alone(heads))
+    with (
+        progress("N-grams scored", quiet or (out is None and sys.stdout.isatty())) as tick,
+        score_writer(out, form, heads, added, model.settings.kind) as write,
+    ):
+        for batch, ngrams, scores in _scored(model, batches, wanted):
+            write(batch, ngrams, dict(zip(added.names, scores, strict=True)))
+            tick(len(batch))
+        _check_any(tick.done, sources)
     if out is not None and not quiet:
-        print(f"{out}: {tick.done:,} rows scored", file=sys.stderr)
+        say(f"{out}: {tick.done:,} rows scored")
 
 
 def rank(
@@ -271,27 +274,31 @@ def rank(
     from raregram.model import Model
     from raregram.progress import progress
     from raregram.ranking import Top
-    from raregram.writing import to_json
+    from raregram.reading import open_contexts
 
     model = Model.load(model_file)
     wanted = level if by == "lower" else None
-    best = Top(top)
-
-    def add(batch: Batch, log_ratio: Floats, ends: Floats | None = None) -> None:
-        columns = [log_ratio] if ends is None else [ends[:, 0], log_ratio, ends[:, 1]]
-        best.add(batch.ngrams, np.column_stack(columns))
-
+    names = ("log_ratio",) if wanted is None else ("lower", "log_ratio", "upper")
     if engine == "spark":
         ranking = _on_spark(_rank_top(top, model, wanted), model, sources, columns, (master, spark, quiet))
     else:
+        if wanted is not None:
+            model.interval([], wanted)  # raises before anything is read
+        best = Top(top)
+        _, batches = open_contexts(sources or [STANDARD_INPUT], parse_columns(columns))
         with progress("N-grams ranked", quiet) as tick:
-            _score_all(model, sources, columns, add, tick, level=wanted)
+            for batch, ngrams, scores in _scored(model, batches, wanted):
+                assert ngrams is not None
+                by_name = dict(zip(("log_ratio", "lower", "upper"), scores, strict=False))
+                best.add(ngrams.lines(model.settings.kind), np.column_stack([by_name[name] for name in names]))
+                tick(len(batch))
+            _check_any(tick.done, sources)
         ranking = best.ranking()
-    names = ("lower", "log_ratio", "upper") if by == "lower" else ("log_ratio",)
     rows = list(enumerate(zip(ranking.values.tolist(), ranking.texts.to_pylist(), strict=True), 1))
     if as_json:
-        shown = [{"rank": i, **dict(zip(names, values, strict=True)), "ngram": text} for i, (values, text) in rows]
-        print(to_json(shown))
+        print_json(
+            [{"rank": i, **dict(zip(names, values, strict=True)), "ngram": text} for i, (values, text) in rows]
+        )
     else:
         for i, (values, text) in rows:
             print("\t".join([str(i), *(f"{value:.4f}" for value in values), text]))
@@ -315,12 +322,11 @@ def explain(
     Example: raregram explain loc.rgm "the annual meeting of the company was held yesterday in"
     """
     from raregram.model import Model
-    from raregram.writing import to_json
 
     model = Model.load(model_file)
     explanations = [model.explain(ngram) for ngram in ngrams]
     if as_json:
-        print(to_json([explanation.to_dict() for explanation in explanations]))
+        print_json([explanation.to_dict() for explanation in explanations])
         return
     for index, explanation in enumerate(explanations):
         typer.secho(("\n" if index else "") + explanation.headline(), bold=True)
@@ -349,51 +355,38 @@ def _spans(estimator: str, longest: int | None, shapes: bool | None) -> list[str
     return ["units", "whole"] if estimator in ("mle", "direct") else ["units"]
 
 
-def _score_all(
-    model: Model,
-    sources: list[str] | None,
-    columns: str | None,
-    write: Any,
-    tick: Any,
-    texts: bool = True,
-    level: float | None = None,
-    lists: bool = False,
-) -> None:
-    """Score all contexts of all sources; what comes before a bad one is still written.
+def _scored(
+    model: Model, batches: Iterable[Batch], level: float | None
+) -> Iterator[tuple[Batch, NGrams | None, list[pa.Array]]]:
+    """Yield contexts with their items and scores, those that come before a bad one, too.
 
-    With a level, `write` also gets the ends of their intervals, (contexts, 2). With `lists`, documents get one each.
+    The scores are log ratios, and with a level the ends of their intervals. Documents get a list of log ratios each.
     """
-    from raregram.corpus import STANDARD_INPUT
-    from raregram.reading import read_contexts
+    import pyarrow as pa
 
-    if level is not None:
-        model.interval([], level)  # raises before anything is read
-    for source in sources or [STANDARD_INPUT]:
-        for batch in read_contexts(source, parse_columns(columns), documents=lists):
-            _score_batch(model, batch, write, texts, level)
-            tick(len(batch))
-    if not tick.done:
+    from raregram.scoring import score_rows
+
+    for batch in batches:
+        if batch.documents:
+            yield batch, None, [score_rows(model, batch.name, batch.ngrams, batch.source, batch.first)]
+            continue
+        try:
+            ngrams = model.parse(batch.ngrams, batch.where)
+        except InputError as error:
+            if error.row:
+                yield from _scored(model, [batch.head(error.row)], level)
+            raise
+        if level is None:
+            yield batch, ngrams, [pa.array(model.log_ratio(ngrams.lists()))]
+        else:
+            numbers = model.numbers(ngrams.lists())
+            ends = model.interval(numbers, level)
+            yield batch, ngrams, [pa.array(some) for some in (model.log_ratio(numbers), *ends.T.copy())]
+
+
+def _check_any(scored: int, sources: list[str] | None) -> None:
+    if not scored:
         raise InputError(f"there is no N-gram in {', '.join(sources or ['standard input'])}")
-
-
-def _score_batch(model: Model, batch: Batch, write: Any, texts: bool, level: float | None) -> None:
-    if batch.documents:
-        from raregram.scoring import score_rows
-
-        write(batch, score_rows(model, batch.ngrams, batch.source, batch.first))
-        return
-    try:
-        ngrams = model.parse(batch.ngrams, batch.where)
-    except InputError as error:
-        if error.row:
-            _score_batch(model, batch.head(error.row), write, texts, level)
-        raise
-    shown = batch.with_texts(ngrams.lines(model.settings.kind)) if texts else batch
-    if level is None:
-        write(shown, model.log_ratio(ngrams.lists()))
-    else:
-        numbers = model.numbers(ngrams.lists())
-        write(shown, model.log_ratio(numbers), model.interval(numbers, level))
 
 
 def _on_spark(
@@ -413,7 +406,7 @@ def _on_spark(
         return work(cluster, open_contexts(cluster, sources or ["-"], model, rename))
 
 
-def _score_to(out: str | None, model: Model, level: float | None) -> Callable[[Cluster, Contexts], Any]:
+def _score_to(out: str | None, model: Model, level: float | None, name: str) -> Callable[[Cluster, Contexts], Any]:
     """Return what scores a table on Spark into a folder."""
     if out is None:
         raise ParameterError("on Spark, scores go to a folder: name it with --out")
@@ -421,7 +414,7 @@ def _score_to(out: str | None, model: Model, level: float | None) -> Callable[[C
     def work(cluster: Cluster, contexts: Contexts) -> None:
         from raregram.engines.spark import scoring
 
-        scoring.write_scores(cluster, scoring.score(cluster, model, contexts, level), out)
+        scoring.write_scores(cluster, scoring.score(cluster, model, contexts, level, name), out)
 
     return work
 
@@ -435,20 +428,6 @@ def _rank_top(top: int, model: Model, level: float | None) -> Callable[[Cluster,
         return scoring.rank(cluster, model, contexts, top, level)
 
     return work
-
-
-def _add_ends(batch: Batch, ends: Floats, as_text: bool) -> Batch:
-    """Return a batch with the columns lower and upper; a line of text has them before the label."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    added = {"lower": pa.array(ends[:, 0]), "upper": pa.array(ends[:, 1])}
-    if not as_text:
-        table = {**batch.table, **added} if batch.table else {}
-        return replace(batch, columns={**batch.columns, **added}, table=table)
-    label = [batch.columns["label"].cast(pa.string()).fill_null("")] if "label" in batch.columns else []
-    shown = pc.binary_join_element_wise(*(end.cast(pa.string()) for end in added.values()), *label, "\t")
-    return replace(batch, columns={**batch.columns, "label": shown})
 
 
 COMMANDS = (fit, score, rank, explain, info)

@@ -88,17 +88,38 @@ SparkOption = Annotated[
 
 
 def parse_names(text: str | None) -> list[str] | None:
-    """Parse 'a,b'."""
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+    r"""Parse 'a,b'; a comma, an equals sign, a space or a backslash that belongs to a name follows a backslash.
+
+    >>> parse_names(r"LOC, Washington\, D.C.")
+    ['LOC', 'Washington, D.C.']
+    """
+    return None if text is None else [name for part in _split(text, ",") if (name := _unescape(part))]
 
 
 def parse_pairs(text: str | None) -> dict[str, str]:
-    """Parse 'a=b,c=d'."""
-    pairs = dict(pair.partition("=")[::2] for pair in parse_names(text) or [])
-    for name, value in pairs.items():
-        if not name or not value:
-            raise ParameterError(f"expected NAME=NAME with commas between, got {text!r}")
+    r"""Parse 'a=b,c=d'.
+
+    >>> parse_pairs(r"GPE=LOC,a\=b=X")
+    {'GPE': 'LOC', 'a=b': 'X'}
+    """
+    pairs: dict[str, str] = {}
+    for part in _split(text or "", ","):
+        name, *rest = _split(part, "=")
+        name, value = _unescape(name), _unescape("=".join(rest))
+        if part.strip() and (not name or not value or name in pairs):
+            raise ParameterError(f"expected NAME=NAME with commas between, each NAME once, got {text!r}")
+        pairs |= {name: value} if name else {}
     return pairs
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Split at a separator that does not follow a backslash; a pair of backslashes is none."""
+    return re.findall(rf"((?:\\.|[^{separator}\\]|\\$)*)(?:{separator}|$)", text)[: -1 if text else None]
+
+
+def _unescape(part: str) -> str:
+    stripped = re.sub(r"^\s+|(?<!\\)\s+$", "", part)
+    return re.sub(r"\\([,=\s\\])", r"\1", stripped)
 
 
 def parse_columns(text: str | None) -> dict[str, str]:

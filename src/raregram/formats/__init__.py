@@ -46,6 +46,7 @@ from raregram.formats.parquet import open_parquet
 from raregram.formats.reuters import read_reuters_json, read_reuters_sgml
 from raregram.formats.running import read_stanford_slash, read_stanford_xml, read_text
 from raregram.formats.tables import read_jsonl, read_parquet, read_table
+from raregram.nlp import import_spacy
 
 FORMATS: dict[str, Reader] = {
     "parquet": read_parquet,
@@ -74,13 +75,18 @@ def read_documents(sources: Any, options: Options | None = None) -> Iterator[Doc
     options = options or Options()
     if options.format is not None:
         check_choice("format", "a count", options.format, FORMATS)
+    if hasattr(sources, "__arrow_c_stream__") and hasattr(sources, "columns"):  # a table of whatever library
+        sources = pa.table(sources)
     if isinstance(sources, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
         yield from read_table(sources, options)
         return
     if not _are_paths(sources):
         yield from batches(_from_python(sources, options.policy), options.batch_bytes)
         return
-    yield from gather(_read_files(expand(sources), options), options.batch_bytes)
+    paths = expand(sources)
+    if options.format == "spacy" or any(path.endswith(".spacy") for path in paths):
+        import_spacy()  # raises before the other files are read
+    yield from gather(_read_files(paths, options), options.batch_bytes)
 
 
 def _read_files(paths: Iterable[str], options: Options) -> Iterator[Documents]:
@@ -123,7 +129,7 @@ def recognise_text(sample: str) -> str:
     for beginning, name in BEGINNINGS.items():
         if re.match(beginning, start):
             return name
-    lines = [line for line in sample.splitlines()[:-1] or [sample] if line.strip()][:200]
+    lines = [line.rstrip("\r") for line in sample.split("\n")[:-1] or [sample] if line.strip()][:200]
     columns = [line.split() for line in lines if not line.startswith(("#", "-DOCSTART-"))]
     if columns and all(len(row) >= 2 and re.fullmatch(TAG, row[-1]) for row in columns):
         tagged = any(row[-1] != "O" for row in columns)

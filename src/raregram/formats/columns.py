@@ -148,7 +148,7 @@ class _Document:
 
 def _columns(line: str, options: Options, place: str, separator: str | None) -> tuple[str, str]:
     """Return the item and the tag of a line."""
-    columns = line.split(separator)
+    columns = line.split("\t") if separator or "\t" in line else re.split(" +", line.strip(" "))
     try:
         item, tag = columns[options.item_column], columns[options.tag_column].strip()
     except IndexError:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from raregram.contexts import is_list, is_text
 from raregram.corpus import (
     Documents,
     Options,
@@ -138,7 +139,7 @@ def _unpacked_size(columns: Iterable[pa.Array]) -> int:
     size = 0
     for column in columns:
         kind = column.type
-        if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        if is_list(kind):
             size += _unpacked_size([column.flatten()])
         elif pa.types.is_struct(kind):
             size += _unpacked_size(column.flatten())
@@ -218,19 +219,11 @@ def _too_large(column: pa.Array) -> npt.NDArray[np.bool_]:
     return np.asarray(sizes.fill_null(0)) > (LARGEST_TEXT if is_text else MOST_ITEMS)
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view())
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
-
-
 def _holds_spans(kind: pa.DataType) -> bool:
     """Whether a type is lists of start, end and label; empty lists may have no type."""
-    if pa.types.is_null(kind) or (_is_list(kind) and pa.types.is_null(kind.value_type)):
+    if pa.types.is_null(kind) or (is_list(kind) and pa.types.is_null(kind.value_type)):
         return True
-    if not _is_list(kind) or not pa.types.is_struct(kind.value_type):
+    if not is_list(kind) or not pa.types.is_struct(kind.value_type):
         return False
     inside = {field.name: field.type for field in kind.value_type}
     bounds = all(pa.types.is_integer(inside.get(name, pa.null())) or pa.types.is_null(inside.get(name, pa.null()))
@@ -241,10 +234,10 @@ def _holds_spans(kind: pa.DataType) -> bool:
 CONTENT = ("items", "text")
 SPANS = pa.list_(pa.struct([("start", pa.int64()), ("end", pa.int64()), ("label", pa.string())]))
 TYPES: dict[str, tuple[pa.DataType, Callable[[pa.DataType], bool], str]] = {
-    "text": (pa.string(), _is_text, "strings"),
+    "text": (pa.string(), is_text, "strings"),
     "items": (
         pa.list_(pa.string()),
-        lambda kind: _is_list(kind) and (_is_text(kind.value_type) or pa.types.is_null(kind.value_type)),
+        lambda kind: is_list(kind) and (is_text(kind.value_type) or pa.types.is_null(kind.value_type)),
         "lists of strings",
     ),
     "spans": (SPANS, _holds_spans, "lists of start, end (whole numbers) and label"),

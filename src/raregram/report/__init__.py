@@ -8,9 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from raregram.drafts import atomic_path, write_errors_named
-from raregram.report.figures import figures
-from raregram.report.page import page
+from raregram.report.figures import figures, import_matplotlib
+from raregram.report.page import import_jinja2, page
 from raregram.report.tables import Table, tables
+
+
+def check_installed() -> None:
+    """Raise if a library is missing that a report needs."""
+    import_matplotlib()
+    import_jinja2()
 
 
 def write_report(results: dict[str, Any], folder: Path) -> Path:

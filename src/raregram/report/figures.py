@@ -102,7 +102,7 @@ def _figure_3(results: dict[str, Any]) -> Figure:
 
 def _draw(results: dict[str, Any], name: str, caption: str, y_label: str, draw: Any) -> Figure:
     """Draw one panel a target, side by side, with one legend."""
-    matplotlib = _import_matplotlib()
+    matplotlib = import_matplotlib()
     targets = results["config"]["targets"]
     with matplotlib.rc_context(STYLE):
         figure = matplotlib.figure.Figure(figsize=(4.6 * len(targets), 3.9), layout="constrained")
@@ -119,7 +119,8 @@ def _draw(results: dict[str, Any], name: str, caption: str, y_label: str, draw: 
     return Figure(name, caption, svg.getvalue()[svg.getvalue().index("<svg") :], png.getvalue())
 
 
-def _import_matplotlib() -> Any:
+def import_matplotlib() -> Any:
+    """Return the module `matplotlib`, or say how to install it."""
     try:
         import matplotlib
         import matplotlib.figure

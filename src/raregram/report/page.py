@@ -13,16 +13,22 @@ from raregram.report.figures import Figure
 from raregram.report.tables import Table, chosen, findings, ours
 
 
-def page(results: dict[str, Any], tables: Sequence[Table], figures: Sequence[Figure]) -> str:
-    """Return the report as HTML that needs nothing from outside."""
+def import_jinja2() -> Any:
+    """Return the module `jinja2`, or say how to install it."""
     try:
         import jinja2
     except ImportError as error:
         raise MissingExtraError("the report needs jinja2: pip install 'raregram[report]'") from error
+    return jinja2
+
+
+def page(results: dict[str, Any], tables: Sequence[Table], figures: Sequence[Figure]) -> str:
+    """Return the report as HTML that needs nothing from outside."""
+    jinja2 = import_jinja2()
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     environment.filters["show"] = show
     template = environment.from_string((files("raregram.report") / "page.html.j2").read_text(encoding="utf-8"))
-    return template.render(
+    rendered: str = template.render(
         results=results,
         config=results["config"],
         tables={table.name: table for table in tables},
@@ -42,6 +48,7 @@ def page(results: dict[str, Any], tables: Sequence[Table], figures: Sequence[Fig
         articles=articles(results),
         about=json.dumps({name: results[name] for name in ("config", "versions", "machine", "inputs")}, indent=2),
     )
+    return rendered
 
 
 def articles(results: dict[str, Any]) -> list[str]:

@@ -110,7 +110,7 @@ def _add_models(app: FastAPI, shelf: Shelf, options: ServeOptions) -> None:
         listed = [answers.summary(served) for served in shelf]
         return as_json({"version": __version__, "max_bytes": options.max_bytes, "models": listed})
 
-    @app.get("/api/models/{name}", responses=_responses(schemas.ModelAnswer, 401, 404, 422), response_model=None)
+    @app.get("/api/models/{name:path}", responses=_responses(schemas.ModelAnswer, 401, 404, 422), response_model=None)
     async def model(name: str) -> Response:
         """Say all that there is to say about a model."""
         served = answered(lambda: answers.find(shelf, name))

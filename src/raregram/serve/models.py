@@ -16,7 +16,7 @@ import pyarrow as pa
 from raregram.backoff import Backoff
 from raregram.contexts import ABSENT, PAD, NGramsLike, Numbers
 from raregram.describing import file_facts, model_facts, strongest_by_position
-from raregram.errors import FileError, ParameterError
+from raregram.errors import ParameterError, RaregramError, printable
 from raregram.heatmap import model_names
 from raregram.model import Model
 from raregram.ratios import Floats
@@ -152,15 +152,16 @@ class Shelf:
                 continue
             try:
                 found = _read(served.path)
-            except FileError as error:
+            except Exception as error:  # whatever is wrong with one file, the service and the other models go on
                 self._refused[served.name] = stamp
                 self.failures += 1
-                log.warning("%s; the model %s goes on as it was", error, served.name)
+                said = error if isinstance(error, RaregramError) else f"{served.path}: {type(error).__name__}"
+                log.warning("%s; the model %s goes on as it was", printable(str(said)), printable(served.name))
                 continue
             self._refused.pop(served.name, None)
             self._served = {**self._served, served.name: Served(served.name, served.path, *found)}
             self.reloads += 1
-            log.info("the model %s was read again", served.name)
+            log.info("the model %s was read again", printable(served.name))
 
     async def watch(self, seconds: float) -> None:
         """Look at the files now and then, for ever; reading is done in another thread."""

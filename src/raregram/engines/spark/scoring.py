@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from math import isqrt
 from typing import Any
 
@@ -14,18 +15,25 @@ from raregram.contexts import NGrams
 from raregram.corpus import Options
 from raregram.engines import is_frame
 from raregram.engines.spark.cluster import Cluster, Frame
-from raregram.engines.spark.sources import first_file, path_names, reader, valid_texts
-from raregram.errors import InputError
+from raregram.engines.spark.sources import first_file, path_names, read_parquet, reader, valid_texts
+from raregram.errors import InputError, ParameterError
 from raregram.formats.tables import CONTENT
 from raregram.model import Model
 from raregram.ranking import Ranking, Top
 from raregram.ratios import Floats
 from raregram.reading import split_labels
-from raregram.scoring import score_rows
+from raregram.scoring import LOG_RATIO, score_columns, score_rows
 
 OUT_ROWS = 1 << 16  # rows of a record batch
+CSV = {
+    "header": "true",
+    "escape": '"',
+    "multiLine": "true",
+    "inferSchema": "false",
+    "mode": "FAILFAST",  # a row with too few or too many values is an error, as it is on one machine
+    "enforceSchema": "false",  # and so is a file of a folder with other columns
+}
 BATCH_ROWS, BATCH_BYTES = 1 << 17, 1 << 25  # scored at a time
-NUMBERS = ("log_ratio", "lower", "upper")  # columns that scoring adds
 
 
 @dataclass(frozen=True)
@@ -58,10 +66,11 @@ def open_contexts(cluster: Cluster, sources: Any, model: Model, rename: Mapping[
     source, first = ", ".join(names), first_file(cluster, names)
     bare = first.removesuffix(".gz").removesuffix(".zst")
     if bare.endswith((".parquet", ".pq")):
-        return _table(reader(cluster).parquet(*names), source, model, rename or {})
+        return _table(read_parquet(cluster, names), source, model, rename or {})
     if bare.endswith(".csv"):
-        options = {"header": "true", "escape": '"', "multiLine": "true", "inferSchema": "false"}
-        return _table(reader(cluster).options(**options).csv(names), source, model, rename or {})
+        tables = [reader(cluster).options(**CSV).csv(name).na.fill("") for name in names]
+        joined = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), tables)
+        return _table(joined, source, model, rename or {})
     return _lines(cluster, reader(cluster).option("lineSep", "\n").text(names).select("value"), source)
 
 
@@ -97,23 +106,28 @@ def _lines(cluster: Cluster, lines: Frame, source: str) -> Contexts:
     return Contexts(cluster.map(lines, work, dict.fromkeys(names, "string")), "ngram", source)
 
 
-def score(cluster: Cluster, model: Model, contexts: Contexts, level: float | None = None) -> Frame:
+def score(
+    cluster: Cluster, model: Model, contexts: Contexts, level: float | None = None, name: str = LOG_RATIO
+) -> Frame:
     """Return the table with one more column, `log_ratio`; with a level, also `lower` and `upper`.
 
-    Documents get a list, with the log ratio of each of their contexts.
+    Documents get a list, with the log ratio of each of their contexts. With another name for the new column, the ends
+    of the interval are called NAME_lower and NAME_upper.
     """
     if level is not None:
         if contexts.are_documents:
             raise InputError("intervals are for contexts; these are documents")
         model.interval([], level)  # raises where it is out of range
-    names = NUMBERS if level is not None else NUMBERS[:1]
+    names = score_columns(name, level is not None, contexts.are_documents).names
+    for there in set(names) & set(contexts.frame.columns):
+        raise ParameterError(f"{contexts.source} has a column {there!r} already: name the new one with --as")
     kind = "array<double>" if contexts.are_documents else "double"
     get = cluster.broadcast(model)
     add = _add_lists(get, contexts) if contexts.are_documents else _add_numbers(get, contexts, level)
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in _gathered(batches):
-            kept = {name: batch.column(name) for name in batch.schema.names if name not in names}
+            kept = {name: batch.column(name) for name in batch.schema.names}
             added = dict(zip(names, add(batch), strict=True))
             yield pa.record_batch({**kept, **added})
 
@@ -141,7 +155,7 @@ def _add_lists(get: Callable[[], Model], contexts: Contexts) -> Callable[[pa.Rec
     column, source = contexts.column, contexts.source
 
     def add(batch: pa.RecordBatch) -> list[pa.Array]:
-        return [score_rows(get(), batch.column(column), source, 1)]
+        return [score_rows(get(), column, batch.column(column), source, 1)]
 
     return add
 

@@ -50,7 +50,7 @@ def open_source(cluster: Cluster, sources: Any, options: Options) -> Source:
     name = options.format or _recognise(cluster, names)
     check_choice("format", "a count on Spark", name, [known for known in FORMATS if not known.startswith("reuters")])
     if name == "parquet":
-        frame = reader(cluster).parquet(*names)
+        frame = read_parquet(cluster, names)
         kept = _document_columns(frame, ", ".join(names)).columns
         place = [f"_metadata.file_path as {FILE}", f"_metadata.row_index as {ROW}"]
         return Source(frame.selectExpr(*kept, *place), TABLE, name)
@@ -64,6 +64,11 @@ def open_source(cluster: Cluster, sources: Any, options: Options) -> Source:
 def reader(cluster: Cluster) -> Any:
     """Return what reads files, those of folders in folders too."""
     return cluster.session.read.option("recursiveFileLookup", "true")
+
+
+def read_parquet(cluster: Cluster, names: Sequence[str]) -> Frame:
+    """Return the rows of Parquet files with the columns of all of them, not only of the one that Spark looks at."""
+    return reader(cluster).option("mergeSchema", "true").parquet(*names)
 
 
 def path_names(sources: Any) -> list[str]:
