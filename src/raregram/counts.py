@@ -308,7 +308,8 @@ class Counts:
         check_total(int(frequency[:, 0].sum(dtype=object)))
         rows = {(start, end): add_up((start, end), numbers[:, start:end], frequency) for start, end in wanted}
         counts = cls(ngrams.n, side, kind, targets, frequency.sum(axis=0), items, rows, shape=shape)
-        return counts if seen.all() else counts._without_unused_items()
+        # A row of frequency 0 names items that no other may name, and so may the shapes that an item has elsewhere.
+        return counts if seen.all() and shape is None else counts._without_unused_items()
 
     def _combine(self, other: Counts, sign: int) -> Counts:
         """Add `sign` times another table to this one."""

@@ -133,7 +133,8 @@ def recognise_text(sample: str) -> str:
     columns = [line.split() for line in lines if not line.startswith(("#", "-DOCSTART-"))]
     if columns and all(len(row) >= 2 and re.fullmatch(TAG, row[-1]) for row in columns):
         tagged = any(row[-1] != "O" for row in columns)
-        return "conll" if tagged or any(len(row) > 2 for row in columns) else "stanford-tsv"
+        stanford = not tagged and all(re.fullmatch(r"[^\t]+\tO", line) for line in lines)
+        return "stanford-tsv" if stanford else "conll"
     if lines and all(re.fullmatch(r"\S+\t(?:O|[A-Z_]+)", line) for line in lines):
         return "stanford-tsv"
     if lines and all(re.fullmatch(r"[^\t]*\t[^\t]+", line) for line in lines):
