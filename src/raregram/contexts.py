@@ -318,7 +318,7 @@ def check_labels(labels: set[str]) -> set[str]:
 def _distinct_labels(labels: Sequence[Any] | npt.NDArray[Any]) -> tuple[list[Any], npt.NDArray[np.intp]]:
     """Return the distinct labels, which are few, and for each label its place among them."""
     try:
-        encoded = pa.array(labels, pa.string()).dictionary_encode(null_encoding="encode")
+        encoded = pa.array(labels, pa.string(), from_pandas=True).dictionary_encode(null_encoding="encode")
         return encoded.dictionary.to_pylist(), np.asarray(encoded.indices)
     except (pa.ArrowException, TypeError):  # some are collections of names
         index: dict[Any, int] = {}
