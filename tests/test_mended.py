@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import os
 import subprocess
@@ -18,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import raregram as rg
-from combinations import read_csv, read_json, run
+from combinations import read_csv, read_json, read_parquet, run
 from raregram import shapes
 from raregram.cli.options import parse_names, parse_pairs
 from raregram.errors import InputError, MissingExtraError, ParameterError
@@ -51,10 +50,8 @@ def test_1_tables_with_different_columns_are_matched_by_name(folder, order, out)
     (folder / "w1.csv").write_text("ngram,label,year\nhe lives in,LOC,1987\n")
     (folder / "w2.csv").write_text("label,ngram\nO,she said that\n")
     score(*order, "--out", out)
-    content = (folder / out).read_bytes()
-    rows = {".csv": read_csv, ".jsonl": read_json}.get(
-        Path(out).suffix, lambda data: pq.read_table(io.BytesIO(data)).to_pylist()
-    )(content)
+    read = {".csv": read_csv, ".jsonl": read_json, ".parquet": read_parquet}[Path(out).suffix]
+    rows = read((folder / out).read_bytes())
     model = rg.Model.load("loc.rgm")
     by_ngram = {row["ngram"]: row for row in rows}
     assert list(by_ngram) == (
