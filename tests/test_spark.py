@@ -15,10 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import raregram as rg
+from combinations import CONTEXT_READERS, run
 from raregram import evaluation, storage
 from raregram.corpus import Options
 from raregram.counting import Plan
@@ -30,6 +33,7 @@ from raregram.engines.spark.evaluating import evaluate
 from raregram.engines.spark.scoring import open_contexts, rank, score, write_scores
 from raregram.errors import FileError, InputError, MissingExtraError, ParameterError
 from standalone import LOOPBACK, Standalone, java_version
+from test_combinations import tables, trained, written
 
 RAREGRAM = str(Path(sys.executable).with_name("raregram"))
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # what Java compiles best pays after minutes only
@@ -345,6 +349,52 @@ def test_scores_are_the_same_and_all_columns_are_kept(spark, models, contexts, n
     expected = models[name].log_ratio(contexts["text of it"].to_pylist())
     assert np.array_equal(np.asarray(scored["log_ratio"]), expected, equal_nan=True)
     assert scored.select(contexts.column_names).to_pylist() == contexts.to_pylist()
+
+
+@needs_java
+@pytest.mark.parametrize("ending", ["txt", "csv", "text.parquet", "list.parquet"])
+@settings(max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_files_with_different_columns_are_one_table_as_on_one_machine(spark, ending, data):
+    """The same rows, whatever the files and the order of their columns; see `test_combinations.py`."""
+    cluster, kind = Cluster(spark), data.draw(st.sampled_from(["words", "letters"]))
+    readers = [reader for reader in CONTEXT_READERS if reader.name == ending]
+    files = data.draw(tables(kind, 2, labelled=True if ending == "txt" else None, readers=readers))
+    model = trained(kind, 2, "backoff")
+    with written(files, kind) as (folder, names):
+        model.save("model.rgm")
+        code, _, error = run("score", "model.rgm", *names, "--interval", "--as", "x", "--out", "local.parquet", "-q")
+        assert (code, error) == (0, "")
+        found = open_contexts(cluster, [str(folder / name) for name in names], model)
+        scored = score(cluster, model, found, level=0.95, name="x").toArrow().to_pylist()
+        expected = pq.read_table("local.parquet").to_pylist()
+    assert sorted(map(in_order, scored)) == sorted(map(in_order, expected))
+
+
+def in_order(row: dict) -> str:
+    """A row as text, whatever the order of its columns."""
+    return repr(sorted(row.items()))
+
+
+@needs_java
+def test_no_column_is_overwritten_and_none_is_lost(spark, models, tmp_path):
+    cluster, model = Cluster(spark), models["selective"]
+    pq.write_table(pa.table({"ngram": ["a b c"], "log_ratio": ["mine"]}), tmp_path / "in.parquet")
+    found = open_contexts(cluster, str(tmp_path / "in.parquet"), model)
+    with pytest.raises(ParameterError, match="has a column 'log_ratio' already: name the new one with --as"):
+        score(cluster, model, found)
+    (row,) = score(cluster, model, found, name="again").collect()
+    assert (row["log_ratio"], row["again"]) == ("mine", model.log_ratio(["a b c"])[0])
+    documents = {
+        "0.parquet": {"text": ["a b c"]},
+        "1.parquet": {"text": ["a Rome c"], "spans": [[{"start": 1, "end": 2, "label": "LOC"}]]},
+    }
+    (tmp_path / "docs").mkdir()
+    for name, columns in documents.items():
+        pq.write_table(pa.table(columns), tmp_path / "docs" / name)
+    counted = rg.count(tmp_path / "docs", n=1, engine="spark", session=spark)
+    assert_same(counted, rg.count(tmp_path / "docs", n=1))
+    assert counted.totals.tolist() == [6, 1]
 
 
 @needs_java
