@@ -62,11 +62,11 @@ NUMBERS = {"log_ratio", "lower", "upper"}
 
 
 @st.composite
-def tables(draw, kind: str, n: int, labelled: bool | None = None):
+def tables(draw, kind: str, n: int, labelled: bool | None = None, readers=CONTEXT_READERS):
     """Files of contexts: a reader, its columns in some order, and rows that it can hold."""
     files = []
     for _ in range(draw(st.integers(1, 3))):
-        reader = draw(st.sampled_from(CONTEXT_READERS))
+        reader = draw(st.sampled_from(readers))
         items = WORDS if kind == "words" else LETTERS
         if reader.lists and kind == "words":
             items = items + SPACED
