@@ -177,6 +177,7 @@ SCORE_WRITERS = [
     Writer("standard output", (), read_lines),
     Writer("JSON on standard output", ("--json",), read_json),
     Writer("text", ("--out", "out.txt"), read_lines),
+    Writer("an open file", (), read_lines),  # that is appended to
     Writer("csv", ("--out", "out.csv"), read_csv),
     Writer("jsonl", ("--out", "out.jsonl"), read_json),
     Writer("parquet", ("--out", "out.parquet"), read_parquet),

@@ -11,6 +11,7 @@ import math
 import os
 import random
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, datetime, timedelta, timezone
@@ -40,14 +41,16 @@ from combinations import (
     line_of,
     read_csv,
     read_json,
+    read_lines,
     run,
     text_of,
 )
-from raregram import reading, writing
+from raregram import reading, shapes, writing
 from raregram.corpus import expand
 from raregram.errors import InputError
 from raregram.evaluation import evaluate
 from raregram.formats import FORMATS, recognise
+from raregram.serve.models import Shelf
 
 WORDS = ["a", "b", "é", "New", "York", "\\x41", "C:\\temp", "\x1b[31m", "\x9b2J", "😀", "z\ufeff", "a\u200cb", '"q"']
 SPACED = ["New York", "York in", "x\u00a0y", "tab\tted", "two\nlines", "\u2028", "\r"]  # in lists alone
@@ -76,7 +79,9 @@ def tables(draw, kind: str, n: int, labelled: bool | None = None, readers=CONTEX
         columns = ["ngram"]
         columns += ["label"] if (draw(st.booleans()) if labelled is None else labelled) else []
         columns += draw(st.sets(st.sampled_from(["note", "year"]))) if reader.columns else []
-        more = st.fixed_dictionaries({"note": st.sampled_from(["", "x", 'a,"b"\nc']), "year": st.integers(-5, 5)})
+        columns += ["log_ratio"] if reader.columns and draw(st.integers(0, 15)) == 0 else []
+        notes = st.sampled_from(["", "x", 'a,"b"\nc'])
+        more = st.fixed_dictionaries({"note": notes, "year": st.integers(-5, 5), "log_ratio": notes})
         contexts = st.lists(st.sampled_from(items), min_size=n, max_size=n).map(tuple)
         rows = draw(st.lists(st.builds(Row, contexts, labels, more), min_size=1, max_size=8))
         files.append((reader, draw(st.permutations(columns)), rows))
@@ -137,22 +142,50 @@ def test_scores_are_those_of_the_library_whatever_the_files(data):
     model = trained(kind, n, data.draw(st.sampled_from(ESTIMATORS)))
     interval = data.draw(st.booleans()) and model.settings.estimator not in ("mle", "direct")
     files, writer = data.draw(tables(kind, n)), data.draw(st.sampled_from(SCORE_WRITERS))
+    columns = [column for _, order, _ in files for column in order]
     with written(files, kind) as (folder, names), blocks(data.draw(st.booleans())):
         model.save("model.rgm")
         before = set(folder.iterdir())
-        code, out, error = run("score", "model.rgm", *names, *["--interval"] * interval, *writer.options, "-q")
-        if code:  # nothing fits into a table with a column of two types
-            assert writer.name == "parquet"
+        with output(writer) as (options, read):
+            code, out, error = run("score", "model.rgm", *names, *["--interval"] * interval, *options, "-q")
+            found = [] if code else read(out)
+        if code:
             assert said_plainly(code, error)
-            assert len({pq.read_schema(name).field(column).type if name.endswith("parquet") else pa.string()
-                        for name, (_, order, _) in zip(names, files, strict=True)
-                        for column in ("ngram", "year") if column in order}) > 1  # fmt: skip
             assert set(folder.iterdir()) == before
+            if "log_ratio" in columns and writer.read is not read_lines:
+                assert "--as" in error
+            else:  # nothing fits into a table with a column of two types
+                assert writer.name == "parquet"
+                assert len({column_type(name, column) for name, (_, order, _) in zip(names, files, strict=True)
+                            for column in ("ngram", "year") if column in order}) > 1  # fmt: skip
             return
-        assert error == ""
-        found = writer.read(out if "--out" not in writer.options else (folder / writer.options[-1]).read_bytes())
-    expected = list(expected_rows(files, model, interval, writer))
-    assert found == expected
+    assert error == ""
+    assert "log_ratio" not in columns or writer.read is read_lines
+    assert found == list(expected_rows(files, model, interval, writer))
+
+
+@contextmanager
+def output(writer: Writer):
+    """The options of a writer, and a function that reads what was written."""
+    if writer.name != "an open file":
+        path = Path(writer.options[-1]) if "--out" in writer.options else None
+        yield writer.options, lambda out: writer.read(out if path is None else path.read_bytes())
+        return
+    with tempfile.TemporaryFile("a+b") as log:
+        log.write(b"before\n")
+        log.flush()
+
+        def read(_):
+            log.seek(0)
+            before, _, after = log.read().partition(b"\n")
+            assert before == b"before"
+            return writer.read(after)
+
+        yield ("--out", f"/dev/fd/{log.fileno()}"), read
+
+
+def column_type(path: str, column: str) -> pa.DataType:
+    return pq.read_schema(path).field(column).type if path.endswith(".parquet") else pa.string()
 
 
 def expected_rows(files, model: rg.Model, interval: bool, writer: Writer) -> Iterator[dict]:
@@ -170,7 +203,7 @@ def expected_rows(files, model: rg.Model, interval: bool, writer: Writer) -> Ite
             scores = {"log_ratio": float(model.log_ratio([list(row.items)])[0])}
             if interval:
                 scores |= dict(zip(("lower", "upper"), model.interval([list(row.items)])[0].tolist(), strict=True))
-            if writer.name in ("standard output", "text"):
+            if writer.read is read_lines:
                 label = [line_of([values.get("label") or ""], "letters")] if labelled else []
                 yield {"fields": [*map(shown, scores.values()), *label, line_of(row.items, kind)]}
                 continue
@@ -417,7 +450,8 @@ def test_columns_of_every_type_come_out_or_are_refused_before_anything_is_writte
             assert (sorted(os.listdir()), out) == (there, b"")  # noqa: PTH208
             continue
         assert (code, error) == (0, "")
-        found = writer.read(Path(writer.options[-1]).read_bytes() if "--out" in writer.options else out)
+        with output(writer) as (options, read):
+            found = read(run("score", "m.rgm", "in.parquet", *options, "-q")[1])
         assert len(found) == 2
         if writer.name == "parquet":
             assert pq.read_table("out.parquet")["it"].combine_chunks().equals(column)
@@ -491,6 +525,52 @@ def test_nothing_in_labels_and_items_reaches_the_terminal_raw(tmp_path, monkeypa
         assert "\u2028" not in text
         if command[1:] == ["s.rgm", "in.parquet"]:  # score and rank
             assert [line.count("\t") for line in text.splitlines()] == [2] * 4
+
+
+# --- the service -------------------------------------------------------------------------------------------------
+
+
+def not_a_model(path: Path) -> None:
+    path.write_bytes(b"PAR1 of something else PAR1")
+
+
+def of_an_unknown_shape(path: Path) -> None:
+    with patch.dict(shapes.SHAPES, mine=shapes.SHAPES["words"]):
+        counts = rg.Counts.from_contexts(["a b", "c d"], ["LOC", None], spans=["shapes:1"], shape="mine")
+        rg.fit(counts, "LOC", "backoff").save(path)
+
+
+STATES = {  # of a model file that others write while it is served
+    "good": lambda path: rg.fit(rg.Counts.from_contexts(["a b", "c d"], ["LOC", None]), "LOC", lam=1e-3).save(path),
+    "another": lambda path: rg.fit(rg.Counts.from_contexts(["a b", "c d"], ["LOC", None]), "LOC", lam=1e-4).save(
+        path
+    ),
+    "a count file": lambda path: rg.Counts.from_contexts(["a b"], ["LOC"]).save(path),
+    "empty": lambda path: path.write_bytes(b""),
+    "gone": lambda path: path.unlink(missing_ok=True),
+    "not a model": not_a_model,
+    "of an unknown shape": of_an_unknown_shape,
+}
+
+
+@settings(max_examples=40)
+@given(st.lists(st.sampled_from(list(STATES)), min_size=1, max_size=6))
+def test_whatever_a_model_file_becomes_the_last_good_one_answers(states):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "m.rgm")
+        STATES["good"](path)
+        served, lam, last = Shelf([str(path)]), 1e-3, "good"
+        for state in states:
+            STATES[state](path)
+            if state != "gone":
+                os.utime(path, ns=(time.time_ns(), time.time_ns()))
+            failures = served.failures
+            served.refresh()
+            lam = {"good": 1e-3, "another": 1e-4}.get(state, lam)
+            assert served["LOC"].model.settings.lam == lam
+            news = state not in ("good", "another") and not state == last == "gone"
+            assert served.failures == failures + news
+            last = state
 
 
 def test_every_format_is_among_those_combined():
