@@ -60,7 +60,7 @@ def count(
         targets: the labels to count; None for every label there is.
         spans: any of "units" (always there), "suffixes:5" (up to five items next to the boundary), "shapes:8" (shapes
             of all items, and of up to eight next to the boundary) and "whole".
-        kind: items are "words" or "letters".
+        kind: items are "words" or "letters"; a list of words has the letters of its words, with a space between them.
         pad: give a context also to boundaries with fewer than n items beside them.
         shape: the name of a shape function in `raregram.shapes.SHAPES`; None for the one of this kind of items.
         min_count: drop spans of two and more items that were seen less often.
