@@ -105,7 +105,7 @@ def other_tables() -> dict[str, rg.Counts]:
     spans = ["suffixes:4", "shapes:4", "whole"]
     f_nu, f_de = ([len(row[place]) % 4 for row in contexts] for place in (0, 1))
     texts = [" ".join(each["items"]) for each in documents(5, 40)]
-    two = {
+    two: dict[str, Any] = {
         "numerator": [{"text": text} for text in texts[:20]],
         "denominator": [{"text": text} for text in texts[20:]],
     }
