@@ -161,7 +161,8 @@ def test_scores_are_those_of_the_library_whatever_the_files(data):
             return
     assert error == ""
     assert "log_ratio" not in columns or writer.read is read_lines
-    assert found == list(expected_rows(files, model, interval, writer))
+    expected = expected_rows(files, model, interval, writer)
+    assert [*map(repr, found)] == [*map(repr, expected)]  # NaN, no evidence, is not even equal to itself
 
 
 @contextmanager
