@@ -100,10 +100,9 @@ def _label_texts(batch: Batch) -> pa.Array:
 
 def _open_json(heads: Sequence[Batch], added: pa.Schema, _: str) -> Opener:
     """JSON lines: an object for each context, with all columns."""
-    tables = [{**head.all_columns, **_empty(added)} for head in heads]
-    names = list(dict.fromkeys(name for table in tables for name in table))
-    for head, table in zip(heads, tables, strict=True):
-        for name, column in table.items():
+    names = list(dict.fromkeys([*(name for head in heads for name in head.all_columns), *added.names]))
+    for head in heads:
+        for name, column in head.all_columns.items():
             _plain(column, name, head.source, "JSON")
 
     def show(batch: Batch, _: NGrams | None, scores: Scores) -> bytes:
@@ -125,14 +124,13 @@ def _open_csv(heads: Sequence[Batch], added: pa.Schema, kind: str) -> Opener:
             found[batch.name] = pa.array([], pa.string()) if ngrams is None else ngrams.lines(kind)
         return {name: _plain(column, name, batch.source, "CSV") for name, column in found.items()}
 
-    tables = {head.source: columns(head.head(0), None, _empty(added)) for head in heads}
-    schema = _common_schema(tables, pa.string())
+    schema = _common_schema({head.source: columns(head.head(0), None, {}) for head in heads}, added, pa.string())
     return lambda sink: _table(sink, schema, pyarrow.csv.CSVWriter, columns)
 
 
 def _open_parquet(heads: Sequence[Batch], added: pa.Schema, _: str) -> Opener:
     """Parquet: all columns as they are."""
-    schema = _common_schema({head.source: {**head.all_columns, **_empty(added)} for head in heads})
+    schema = _common_schema({head.source: head.all_columns for head in heads}, added)
     return lambda sink: _table(
         sink, schema, pq.ParquetWriter, lambda batch, _, scores: {**batch.all_columns, **scores}
     )
@@ -141,17 +139,15 @@ def _open_parquet(heads: Sequence[Batch], added: pa.Schema, _: str) -> Opener:
 OPENERS = {"text": _open_text, "json": _open_json, "csv": _open_csv, "parquet": _open_parquet}
 
 
-def _empty(schema: pa.Schema) -> dict[str, pa.Array]:
-    return {field.name: pa.array([], field.type) for field in schema}
-
-
-def _common_schema(tables: Mapping[str, Mapping[str, pa.Array]], fallback: pa.DataType | None = None) -> pa.Schema:
-    """Return the columns of one table for several; `fallback` is the type of those whose types differ too much."""
+def _common_schema(
+    tables: Mapping[str, Mapping[str, pa.Array]], added: pa.Schema, fallback: pa.DataType | None = None
+) -> pa.Schema:
+    """Return the columns of one table for several, and those added; where types differ too much, it is `fallback`."""
     types: dict[str, dict[pa.DataType, str]] = {}  # by name, each with a source that has it
     for source, columns in tables.items():
         for name, column in columns.items():
             types.setdefault(name, {}).setdefault(column.type, source)
-    return pa.schema([(name, _common_type(name, found, fallback)) for name, found in types.items()])
+    return pa.schema([*((name, _common_type(name, found, fallback)) for name, found in types.items()), *added])
 
 
 def _common_type(name: str, found: Mapping[pa.DataType, str], fallback: pa.DataType | None) -> pa.DataType:
