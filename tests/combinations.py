@@ -134,6 +134,7 @@ CONTEXT_READERS = [
     Reader("txt.bz2", write_lines, columns=False, any_text=False),
     Reader("csv", write_csv),
     Reader("csv.gz", write_csv),
+    Reader("csv.bz2", write_csv),
     *(
         Reader(f"{name}.parquet", lambda *told, kind=kind: write_parquet(*told, kind), lists=lists)
         for name, kind, lists in [

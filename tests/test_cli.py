@@ -228,7 +228,7 @@ def test_lines_before_a_bad_one_are_still_scored(folder, model_file):
 
 BAD_INPUT = [
     (["fit", "nowhere.tsv"], None, "nowhere.tsv does not exist"),
-    (["fit", "."], None, r". is a folder; name the files in it"),
+    (["fit", "."], None, r"there is no file in the folder ."),
     (["fit", "bad"], b"", "there is no context in bad"),
     (["fit", "bad"], b"X\ta b\nO\ta b c\n", "bad, line 2 has 3 words, expected 2: 'a b c'"),
     (["fit", "bad"], b"X\ta b\nO\ta \xff\n", "bad, line 2 is not valid UTF-8"),

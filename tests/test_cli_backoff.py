@@ -143,7 +143,10 @@ WRONG_CALLS = [
     (["fit", "train.tsv", *BACKOFF[:2], "--criterion", "gain"], "must be one of 'random', 'tf', 'cet'"),
     (["fit", "train.tsv", *BACKOFF, "--criterion", "best"], "'gain', 'random'"),
     (["fit", "train.tsv", *BACKOFF, "--tau", "1.5"], "tau parameter of fit must be a number from 0 to 1. Got 1.5"),
-    (["fit", "train.tsv", *BACKOFF, "--lam", "0"], "lam parameter of fit must be at least 1e-30 for the back-off"),
+    (
+        ["fit", "train.tsv", *BACKOFF, "--lam", "0"],
+        "lam parameter of fit must be from 1e-30 to 1e+30 for the back-off",
+    ),
     (["fit", "nowhere", *BACKOFF, "--unit-lam", "-1"], "unit_lam parameter of fit must be a finite number >= 0"),
     (["fit", "nowhere", *BACKOFF, "--longest", "-1"], "longest parameter of fit must be a whole number >= 0"),
     (["fit", "nowhere", *BACKOFF, "--size", "0"], "size parameter of fit must be a whole number >= 1"),

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -210,7 +211,7 @@ def test_levels_next_to_0_and_1_have_intervals(level):
 def test_tiny_ridges_are_finite_or_refused(lam):
     counts = rg.Counts.from_contexts(["a b", "c d"] * 9, ["X", None] * 9, spans=["suffixes:2", "shapes:2"])
     if lam < 1e-30:
-        with pytest.raises(ParameterError, match=r"The lam parameter of fit must be at least 1e-30"):
+        with pytest.raises(ParameterError, match=r"The lam parameter of fit must be from 1e-30 to 1e\+30"):
             rg.fit(counts, "X", "backoff", lam=lam)
         return
     model = rg.fit(counts, "X", "backoff", lam=lam, unit_lam=lam)
@@ -335,3 +336,184 @@ def test_a_table_with_shapes_is_the_same_after_a_round_trip(folder):
     counts = rg.Counts.from_contexts([["a", "a"], ["a", "lasted"]], ["O", "X"], spans=["suffixes:2", "shapes:2"])
     counts.save("c")
     assert rg.Counts.load("c") == counts
+
+
+# --- what a second attack found ----------------------------------------------------------------------------------
+
+
+def test_a_training_table_of_another_kind_is_refused(folder):
+    from raregram.evaluation import evaluate
+
+    documents = [{"text": "a b c a b d a c e", "spans": [(2, 3, "LOC")]}]
+    told = {"spans": ["whole"], "targets": ["LOC"]}
+    model = rg.fit(rg.count(documents, n=2, targets=["LOC"]), "LOC")
+    counts = rg.count(documents, n=2, **told)
+    assert evaluate(model, counts, training=counts).bands["0"].types == 0
+    others = [{"n": 3}, {"kind": "letters"}, {"side": "right"}, {"pad": True}, {"min_count": 2}, {"min_count": 99}]
+    for other in others:
+        with pytest.raises(ParameterError, match="training table"):
+            evaluate(model, counts, training=rg.count(documents, **{"n": 2, **other}, **told))
+
+
+def test_types_that_would_round_or_fail_are_not_put_together(folder):
+    decimals = pa.array([Decimal("12345678901234567890.12")], pa.decimal128(30, 2))
+    numbers = {"decimal": decimals, "half": pa.array([0.5], pa.float16()), "double": pa.array([0.1]),
+               "large": pa.array([2**63], pa.uint64()), "whole": pa.array([1])}  # fmt: skip
+    for name, column in numbers.items():
+        pq.write_table(pa.table({"ngram": ["he lives in"], "it": column}), f"{name}.parquet")
+    for pair in (["decimal", "double"], ["decimal", "half"], ["large", "whole"], ["whole", "double"]):
+        files = [f"{name}.parquet" for name in pair]
+        assert "do not fit into one table" in score(*files, "-o", "o.parquet", code=1)
+        score(*files, "-o", "o.csv")
+        expected = [numbers[name].cast(pa.string())[0].as_py() for name in pair]
+        assert [row["it"] for row in read_csv((folder / "o.csv").read_bytes())] == expected
+    score("half.parquet", "double.parquet", "-o", "o.parquet")
+    assert pq.read_table("o.parquet")["it"].to_pylist() == [0.5, 0.1]
+
+
+@pytest.mark.parametrize("ending", ["gz", "bz2", "zst", "lz4"])
+def test_tables_and_documents_are_unpacked_by_every_ending(folder, ending):
+    plain = {"c.csv": b"ngram,label\nx,LOC\ny,O\n", "d.jsonl": b'{"text": "x y"}\n', "e.parquet": None}
+    pq.write_table(pa.table({"text": ["x y"]}), "e.parquet")
+    codec = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}[ending]
+    for name, content in plain.items():
+        with pa.output_stream(f"{name}.{ending}", compression=codec) as stream:
+            stream.write(content or (folder / name).read_bytes())
+    code, _, error = run("count", f"c.csv.{ending}", "-o", "c", "-q")
+    assert (code, error) == (0, "")
+    assert rg.Counts.load("c").totals.tolist() == [2, 1]
+    assert rg.count([f"d.jsonl.{ending}", f"e.parquet.{ending}"], n=1).totals.tolist() == [4]
+    assert "scores are not compressed: write o.csv instead" in score("c.csv", "-o", f"o.csv.{ending}", code=2)
+
+
+def test_contexts_of_one_word_are_not_taken_for_tagged_items(folder):
+    for name, lines, contexts in [
+        ("kmers.tsv", "prom\tACGT\nprom\tACGA\nO\tTTTT\n", True),
+        ("words.tsv", "LOC\tIN\nO\tON\n", True),
+        ("more.tsv", "LOC\tin\tthe\nO\tat\ta\n", True),
+        ("stanford.tsv", "in\tO\nParis\tLOCATION\n", False),
+        ("names.tsv", "Paris\tLOCATION\nRome\tLOCATION\n", False),
+    ]:
+        (folder / name).write_text(lines)
+        assert reading.are_contexts([name]) == contexts, name
+    with pytest.raises(InputError, match=r"words.tsv holds contexts and stanford.tsv documents"):
+        reading.are_contexts(["words.tsv", "stanford.tsv"])
+    (folder / "empty.tsv").touch()
+    (folder / "some").mkdir()
+    (folder / "words.tsv").rename(folder / "some" / "words.tsv")
+    for sources in (["some"], ["some/*.tsv"], ["empty.tsv", "some"], ["some", "empty.tsv"]):
+        code, _, error = run("count", *sources, "-o", "c", "-q")
+        assert (code, error) == (0, "")
+        assert rg.Counts.load("c").totals.tolist() == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options"),
+    [
+        ("t.txt", b"ab\r\ncd\n", ["--format", "text", "--kind", "letters", "--on-error", "skip"]),
+        ("t.conll", b"a O\nb B-X\n\nc O\n", ["--format", "conll"]),
+        ("t.conll", b"-DOCSTART- O\n\na O\nb B-X\n\nc O\n", ["--format", "conll"]),
+    ],
+)
+def test_a_pipe_is_counted_as_the_file(folder, name, content, options):
+    (folder / name).write_bytes(content)
+    for source, given in ((name, None), ("-", content)):
+        command = [RAREGRAM, "count", source, *options, "-n", "2", "-o", f"{source}.counts", "-q"]
+        subprocess.run(command, input=given, check=True)
+    assert rg.Counts.load("-.counts") == rg.Counts.load(f"{name}.counts")
+
+
+def test_frequencies_are_not_rounded(folder):
+    (folder / "in.csv").write_text("ngram,f_nu,f_de\na b,9007199254740993,0\n")
+    code, _, error = run("count", "in.csv", "-o", "c")
+    assert code == 1
+    assert "in.csv, row 1: f_nu must be a whole number from 0 to 2**53" in error
+    with pytest.raises(InputError, match="from 0 to"):
+        rg.Counts.from_ngrams(["a b"], [2**53 + 1], [0])
+    assert rg.Counts.from_ngrams(["a b"], pd.array([1], dtype="Int64"), [0]).totals.tolist() == [1, 1]
+
+
+def test_an_empty_sample_is_still_a_sample(folder):
+    (folder / "empty.txt").touch()
+    (folder / "other.txt").write_text("a b\n")
+    counts = rg.count(numerator="empty.txt", denominator="other.txt", n=1, split="lines")
+    assert (counts.targets, counts.totals.tolist()) == (("numerator",), [2, 0])
+
+
+def test_shapes_are_off_whatever_says_so():
+    counts = rg.Counts.from_contexts(["a b", "c d"] * 5, ["X", None] * 5, spans=["suffixes:2", "shapes:2"])
+    scores = [rg.fit(counts, "X", "backoff", shapes=off).log_ratio(["a b"])[0] for off in (False, 0, np.False_)]
+    assert len(set(scores)) == 1
+    with pytest.raises(ParameterError, match="The shapes parameter of fit must be True, False or None"):
+        rg.fit(counts, "X", "backoff", shapes="no")
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, pa.array, pd.Series, set, iter])
+def test_targets_may_be_in_any_container(kind):
+    contexts, labels = ["a b", "c d"], ["X", None]
+    documents = [{"text": "a b", "spans": [(1, 2, "X")]}]
+    assert rg.Counts.from_contexts(contexts, labels, targets=kind(["X"])).totals.tolist() == [2, 1]
+    assert rg.count(documents, n=1, targets=kind(["X"])).totals.tolist() == [2, 1]
+    assert rg.Counts.from_contexts(contexts, labels).with_targets("X").targets == ("X",)
+    for wrong in ([1], [None], ["\ud800"]):
+        with pytest.raises(ParameterError, match="The targets parameter of a count must be names"):
+            rg.Counts.from_contexts(contexts, labels, targets=wrong)
+    with pytest.raises(ParameterError, match="must be names"):
+        rg.Counts.from_ngrams(["a"], [1], [1], target=5)
+
+
+def test_numbers_of_numpy_can_be_saved(folder):
+    counts = rg.Counts.from_contexts(["a b", "c d"], ["X", None], n=np.int64(2))
+    counts.save("c")
+    rg.fit(counts, "X", keep_seen=np.bool_(True), size=np.int32(3), lam=np.float32(1e-3)).save("m")
+    assert rg.Counts.load("c") == counts
+    assert rg.Model.load("m").settings.keeps_seen is True
+
+
+def test_frames_of_pandas_are_documents():
+    frame = pd.DataFrame({"text": ["She lives in Rome", "a b"], "spans": [[(3, 4, "LOC")], []], "note": [1, "x"]})
+    counts = rg.count(frame, n=2)
+    assert counts == rg.count(frame.set_index(pd.Index(["p", "q"], name="items")), n=2)
+    assert counts == rg.count(frame.drop(columns="note").to_dict("records"), n=2)
+    assert counts.totals.tolist() == [4, 1]
+    with pytest.raises(InputError, match="the table has no column items or text; it has x"):
+        rg.count(pd.DataFrame({"x": [1]}))
+
+
+def test_a_model_without_items_is_served(folder):
+    from raregram.serve.answers import changes
+    from raregram.serve.models import Shelf
+    from raregram.serve.schemas import ChangesQuestion
+
+    counts = rg.Counts.from_contexts(["a b", "c d"] * 2, ["E", "E", None, None], spans=["suffixes:2", "shapes:2"])
+    rg.fit(counts, "E", "backoff").save("empty.rgm")
+    found = changes(Shelf(["empty.rgm"]), ChangesQuestion(context="a b", model="E"), lambda: None)
+    assert (found["up"], found["down"]) == ([], [])
+
+
+def test_what_a_failed_fit_counted_is_not_kept():
+    X, y = [["a"], ["b"]], [0, 1]
+    classifier = FeatureSelectiveLR(lam=-1)
+    with pytest.raises(ValueError, match="lam"):
+        classifier.partial_fit(X, y)
+    classifier.set_params(lam=1e-5).partial_fit(X, y)
+    assert classifier.class_count_.tolist() == [1, 1]
+    classifier.set_params(lam=-1)
+    with pytest.raises(ValueError, match="lam"):
+        classifier.partial_fit(X, y)
+    assert classifier.class_count_.tolist() == [1, 1]
+
+
+def test_labels_in_lists_that_mean_nothing_are_no_targets():
+    for labels in ([["O"], ["LOC", ""]], pa.array([["O"], ["LOC", None]]), [None, ("LOC", None)]):
+        assert rg.Counts.from_contexts(["a", "b"], labels).targets == ("LOC",)
+
+
+def test_the_largest_ridges_are_finite_or_refused():
+    counts = rg.Counts.from_contexts(["a b", "c d"] * 9, ["X", None] * 9, spans=["suffixes:2", "shapes:2"])
+    model = rg.fit(counts, "X", "backoff", lam=1e30, unit_lam=1e30, tau=1)
+    assert np.isfinite(model.log_ratio(["a b", "x y"])).all()
+    assert np.isfinite(model.interval(["a b", "x y"])).all()
+    for lam in (1e31, 10**400, float("nan")):
+        with pytest.raises(ParameterError, match="The lam parameter of fit must be"):
+            rg.fit(counts, "X", "backoff", lam=lam)

@@ -386,8 +386,8 @@ WRONG_FOR_SELECTIVE = [
     ("seed", -1, "a whole number >= 0"),
 ]
 WRONG_FOR_BACKOFF = [
-    ("lam", 0, "at least 1e-30 for the back-off estimator"),
-    ("unit_lam", 0.0, "at least 1e-30 for the back-off estimator"),
+    ("lam", 0, "from 1e-30 to 1e+30 for the back-off estimator"),
+    ("unit_lam", 0.0, "from 1e-30 to 1e+30 for the back-off estimator"),
     ("unit_lam", None, "a finite number >= 0"),
     ("tau", -0.01, "a number from 0 to 1"),
     ("tau", 1.01, "a number from 0 to 1"),

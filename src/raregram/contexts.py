@@ -6,7 +6,7 @@ this file knows item numbers alone: the rank of an item in a vocabulary sorted i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raregram.errors import CONTROLS, InputError, name_some, printable, shorten
+from raregram.errors import CONTROLS, InputError, check_count, is_unicode, must_be, name_some, printable, shorten
 
 Numbers: TypeAlias = npt.NDArray[np.int32]
 NGramsLike: TypeAlias = Any  # sequence of strings or of sequences of items, NumPy or Arrow array of either
@@ -113,6 +113,8 @@ def parse_ngrams(
     ['to', 'be', 'or', 'not', 'to', 'be']
     """
     ngrams = as_sequence(ngrams)
+    if n is not None:
+        check_count("n", "a count", n)
     items, lengths = _split_any(ngrams, kind, where)
     if not len(lengths):
         raise InputError("there is no N-gram in the input")
@@ -132,7 +134,7 @@ def parse_ngrams(
             f"expected {max(n, 1)}: {shorten(shown)}",
             row,
         )
-    return NGrams(items, n)
+    return NGrams(items, int(n))
 
 
 class Meter:
@@ -296,12 +298,21 @@ def label_matrix(
            [0, 0],
            [1, 1]])
     """
-    targets = [targets] if isinstance(targets, str) else targets
     distinct, codes = _distinct_labels(labels)
     sets = [_label_set(label) for label in distinct]
-    names = tuple(sorted(check_labels(set().union(*sets)) if targets is None else set(targets)))
+    names = target_names(check_labels(set().union(*sets)) if targets is None else targets)
     member = np.array([[name in names_of for name in names] for names_of in sets], dtype=bool)
     return names, member.reshape(len(sets), len(names))[codes]
+
+
+def target_names(targets: str | Iterable[str]) -> tuple[str, ...]:
+    """Return the names of targets in order, each once; a string is one name."""
+    given = [targets] if isinstance(targets, str) else as_sequence(targets)
+    names = given.to_pylist() if isinstance(given, pa.Array | pa.ChunkedArray) else list(given)
+    for name in names:
+        if not isinstance(name, str) or not is_unicode(name):
+            raise must_be("targets", "a count", "names, which are strings of valid Unicode", name)
+    return tuple(sorted({str(name) for name in names}))
 
 
 def check_labels(labels: set[str]) -> set[str]:
@@ -317,9 +328,12 @@ def check_labels(labels: set[str]) -> set[str]:
 
 def _distinct_labels(labels: Sequence[Any] | npt.NDArray[Any]) -> tuple[list[Any], npt.NDArray[np.intp]]:
     """Return the distinct labels, which are few, and for each label its place among them."""
+    labels = labels.to_pylist() if isinstance(labels, pa.Array | pa.ChunkedArray) and is_list(labels.type) else labels
     try:
         encoded = pa.array(labels, pa.string(), from_pandas=True).dictionary_encode(null_encoding="encode")
         return encoded.dictionary.to_pylist(), np.asarray(encoded.indices)
+    except UnicodeEncodeError:
+        raise InputError("a label is not valid Unicode") from None
     except (pa.ArrowException, TypeError):  # some are collections of names
         index: dict[Any, int] = {}
         codes = [index.setdefault(_hashable(label), len(index)) for label in labels]
@@ -336,15 +350,15 @@ def _hashable(label: Any) -> Any:
 
 
 def _is_names(label: Any) -> bool:
-    """Whether a label is a collection of strings."""
-    return isinstance(label, Collection) and all(isinstance(name, str) for name in label)
+    """Whether a label is a collection of strings, some of which may be missing."""
+    return isinstance(label, Collection) and all(isinstance(name, str | None) for name in label)
 
 
 def _label_set(label: Any) -> set[str]:
     """Return the target names in one label."""
     if label in NO_TARGET:
         return set()
-    return {label} if isinstance(label, str) else set(label)
+    return {label} if isinstance(label, str) else set(label) - NO_TARGET
 
 
 def _split_any(ngrams: NGramsLike, kind: str, where: Where) -> tuple[pa.Array, npt.NDArray[np.int64]]:
@@ -384,12 +398,8 @@ def _row_of(lengths: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_]) -> in
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether a type is one of Arrow's lists."""
-    t = pa.types
-    return bool(
-        t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind) or t.is_list_view(kind)
-        or t.is_large_list_view(kind)
-    )  # fmt: skip
+    """Whether a type is one of Arrow's lists, but no view of one: their casts are broken (pyarrow 26)."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from raregram.errors import FileError, InputError, check_choice, shorten, system_reason
+from raregram.errors import FileError, InputError, check_choice, is_unicode, shorten, system_reason
 
 Row: TypeAlias = tuple[str | None, Any, list[tuple[int, int, str]], str]  # id, text or items, spans, place
 
@@ -39,6 +39,11 @@ FILE_BYTES = 1 << 11  # what a file that is a batch of its own counts as
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 ON_ERROR = ("stop", "skip")
 SPLITS = ("file", "lines", "paragraphs")
+
+
+def bare_name(path: str) -> str:
+    """Return a file's name without the end that tells how it is compressed."""
+    return path.removesuffix(Path(path).suffix) if Path(path).suffix in COMPRESSIONS else path
 
 
 @dataclass(frozen=True)
@@ -150,10 +155,10 @@ def _is_hidden(path: Path, folder: Path) -> bool:
 
 def reads_once(path: str) -> bool:
     """Whether this is standard input, a pipe or a device, from which nothing can be read a second time."""
-    if path == STANDARD_INPUT:
-        return True
     if isinstance(path, HeldFile):
         return False
+    if path == STANDARD_INPUT:
+        return True
     try:
         mode = Path(path).stat().st_mode
     except (OSError, ValueError):
@@ -183,10 +188,20 @@ class HeldFile(str):
         return file
 
 
+def hold(path: str) -> str:
+    """Return a path that can be read again: what comes through a pipe is held in memory."""
+    if not reads_once(path):
+        return path
+    if path == STANDARD_INPUT:
+        return HeldFile.hold(path, read_whole(sys.stdin.buffer, "standard input"))
+    with naming(path), Path(path).open("rb") as stream:
+        return HeldFile.hold(path, read_whole(stream, path))
+
+
 @contextmanager
 def open_bytes(path: str) -> Iterator[BinaryIO]:
     """Open a file for reading, decompressed by the end of its name; errors name the file."""
-    if path == STANDARD_INPUT:
+    if path == STANDARD_INPUT and not isinstance(path, HeldFile):
         with naming("standard input"):
             yield sys.stdin.buffer
         return
@@ -377,15 +392,6 @@ def parse_document(document: Any, place: str) -> Row:
         if not text.isascii() and not is_unicode(text):
             raise InputError(f"{place} is not valid Unicode")
     return name, content, spans, place
-
-
-def is_unicode(text: str) -> bool:
-    """Whether a string can be written as UTF-8: it has no lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _parse_span(span: Any, place: str) -> tuple[int, int, str]:

@@ -26,6 +26,7 @@ from raregram.contexts import (
     label_matrix,
     nth_ngram,
     parse_ngrams,
+    target_names,
 )
 from raregram.drafts import PathLike
 from raregram.errors import InputError, ParameterError, check_choice, check_count, must_be, name_some
@@ -145,7 +146,7 @@ class Counts:
         if denominator == "all" and totals[0] > totals[1]:
             raise InputError(f"n_nu is {totals[0]} but n_de, which counts all contexts, is only {totals[1]}")
         frequency = np.column_stack([nu + de if denominator == "complement" else de, nu])
-        counts = cls._count(parsed, frequency, (target,), spans, side, kind, shape)
+        counts = cls._count(parsed, frequency, target_names([target]), spans, side, kind, shape)
         everything = sum(totals) if denominator == "complement" else totals[1]
         return counts._with_totals(np.array([everything, totals[0]], dtype=np.int64))
 
@@ -352,7 +353,7 @@ class Counts:
 
         That is right for a table that counted every label it met: a target it lacks was not there.
         """
-        names = tuple(sorted(set(targets)))
+        names = target_names(targets)
         columns = [0, *(1 + self.targets.index(name) if name in self.targets else -1 for name in names)]
         rows = {span: SpanRows(span, part.keys, _pick(part.values, columns)) for span, part in self.rows.items()}
         return self._replace(targets=names, totals=_pick(self.totals, columns), rows=rows)
@@ -442,7 +443,7 @@ def parse_spans(spans: Sequence[str], n: int, side: str) -> list[Span]:
     """
     check_count("n", "a count", n, at_most=LONGEST_NGRAM)
     found = {(k, k + 1) for k in range(n)}
-    for name in [spans] if isinstance(spans, str) else spans:
+    for name in [spans] if isinstance(spans, str) else map(str, spans):
         kind, _, length = name.partition(":")
         if kind in ("suffixes", "shapes") and length.isdecimal():
             first = n if kind == "shapes" else 0
@@ -600,8 +601,9 @@ def _within_totals(counts: Counts) -> bool:
 def _frequency_column(values: npt.ArrayLike, name: str, rows: int, where: Where) -> Ints:
     """Return frequencies as int64, or say which row is not a whole number >= 0."""
     try:
-        numbers = np.asarray(values, dtype=np.float64) if not _is_integer(values) else np.asarray(values)
-    except (TypeError, ValueError):
+        numbers = np.asarray(values)
+        numbers = numbers if np.issubdtype(numbers.dtype, np.integer) else numbers.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} must be whole numbers") from None
     if numbers.shape != (rows,):
         raise InputError(f"there are {rows} N-grams but {name} has the shape {numbers.shape}")
@@ -611,10 +613,6 @@ def _frequency_column(values: npt.ArrayLike, name: str, rows: int, where: Where)
             f"{where(int(bad[0]))}: {name} must be a whole number from 0 to 2**53, got {numbers[bad[0]]:g}"
         )
     return numbers.astype(np.int64)
-
-
-def _is_integer(values: npt.ArrayLike) -> bool:
-    return np.issubdtype(getattr(values, "dtype", np.float64), np.integer)
 
 
 def _check_contained(f_nu: Ints, f_de: Ints, where: Where) -> None:

@@ -86,6 +86,15 @@ def _escape(letter: str) -> str:
     return f"\\x{ord(letter):02x}" if ord(letter) < 0x100 else f"\\u{ord(letter):04x}"
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a string can be written as UTF-8: it has no lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def name_some(names: Iterable[str], most: int = 20) -> str:
     """List names in a message; of many, only the first.
 
@@ -125,5 +134,9 @@ def check_count(name: str, owner: str, value: Any, at_least: int = 1, at_most: i
 
 def check_lam(value: Any, owner: str, name: str = "lam") -> None:
     """Raise unless `value` can be a ridge: finite and not negative."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value < 0:
+    try:
+        fine = not isinstance(value, bool) and isinstance(value, Real) and 0 <= float(value) < math.inf
+    except OverflowError:  # a whole number of hundreds of digits
+        fine = False
+    if not fine:
         raise must_be(name, owner, "a finite number >= 0", value)

@@ -155,6 +155,12 @@ def training_frequency(documents: Counts, training: Counts) -> Ints:
     """Return how often each whole N-gram of some documents was seen in training."""
     if training.whole not in training.rows:
         raise ParameterError("the bands need a training table with whole N-grams")
+    if training.min_count > 1:
+        raise ParameterError("the bands need a training table with all N-grams; of this one the rare were dropped")
+    for name in ("n", "side", "kind", "pad"):
+        mine, theirs = getattr(documents, name), getattr(training, name)
+        if mine != theirs:
+            raise ParameterError(f"the training table has the {name} {theirs!r}, but the documents have {mine!r}")
     known, rows = training.rows[training.whole], documents.rows[documents.whole]
     keys = number_items(documents.items, training.items)[rows.keys]
     place, found = find_rows(known.keys, keys)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from raregram import selection
 from raregram.counts import Counts, Ints, compact, suffix_lengths
-from raregram.errors import InputError, ParameterError, check_count
+from raregram.errors import InputError, ParameterError, check_count, must_be
 from raregram.model import ESTIMATORS, Model, Settings
 from raregram.pruning import fit_backoff
 from raregram.storage import Span, SpanRows
@@ -138,11 +138,13 @@ def _longest(counts: Counts, longest: int | None) -> int:
 
 def _longest_shapes(counts: Counts, shapes: bool | None) -> int:
     """Return the longest suffix of shapes to use; 0 for none."""
+    if shapes not in (None, False, True):
+        raise must_be("shapes", "fit", "True, False or None", shapes)
     if shapes and counts.shape is None:
         raise ParameterError(
             "this table counts no shapes: count again with the spans 'shapes:8', or fit with shapes=False"
         )
-    if counts.shape is None or shapes is False:
+    if counts.shape is None or (shapes is not None and not shapes):
         return 0
     return suffix_lengths(counts.spans, counts.n, counts.side, counts.n)
 

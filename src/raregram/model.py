@@ -48,7 +48,7 @@ from raregram.tables import CellNumbers, Cells, Table, UnitTable, WholeTable, ma
 UNSEEN = ("neutral", "formula")
 CRITERIA_OF_SPANS = ("gain", *CRITERIA)  # "gain": what a span adds to a simpler estimate
 COLUMNS = ("f_nu", "f_de", "selected")
-LEAST_LAM = 1e-30  # of a back-off: below it ratios leave the range of doubles
+LEAST_LAM, LARGEST_LAM = 1e-30, 1e30  # of a back-off: beyond them ratios leave the range of doubles
 MANY = 1000  # N-grams that are worth some preparation
 
 
@@ -125,8 +125,9 @@ class Settings:
             check_count("seed", "fit", self.seed, at_least=0)
         if self.estimator == "backoff":
             self._check_backoff()
-        kinds = {"lam": float, "unit_lam": float, "tau": float, "size": int, "seed": int, "max_bytes": int}
-        for name, kind in kinds.items():  # of NumPy's numbers, which JSON lacks
+        whole = ("n", "n_nu", "n_de", "size", "seed", "longest", "longest_shapes", "max_bytes")
+        kinds = {**dict.fromkeys(("lam", "unit_lam", "tau"), float), **dict.fromkeys(whole, int)}
+        for name, kind in {**kinds, "pad": bool, "keeps_seen": bool}.items():  # of NumPy's numbers, which JSON lacks
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else kind(value))
 
@@ -134,8 +135,8 @@ class Settings:
         for name in ("lam", "unit_lam"):
             value = getattr(self, name)
             check_lam(value, "fit", name)
-            if value < LEAST_LAM:
-                raise must_be(name, "fit", f"at least {LEAST_LAM:g} for the back-off estimator", value)
+            if not LEAST_LAM <= value <= LARGEST_LAM:
+                raise must_be(name, "fit", f"from {LEAST_LAM:g} to {LARGEST_LAM:g} for the back-off estimator", value)
         if not isinstance(self.tau, int | float) or not 0 <= self.tau <= 1:
             raise must_be("tau", "fit", "a number from 0 to 1", self.tau)
         check_choice("criterion", "fit", self.criterion, CRITERIA_OF_SPANS)
@@ -275,7 +276,7 @@ class Model:
             ngrams: as for `log_ratio`.
             level: the probability that the interval is meant to cover.
         """
-        if isinstance(level, bool) or not isinstance(level, Real) or not 0 < float(level) < 1:
+        if isinstance(level, bool) or not isinstance(level, Real) or not 0 < level < 1:  # type: ignore[operator]
             raise must_be("level", "interval", "a number between 0 and 1", level)
         if isinstance(self.table, WholeTable):
             raise ParameterError(

@@ -28,6 +28,7 @@ from raregram.corpus import (
     LONGEST_LINE,
     STANDARD_INPUT,
     arrow_source,
+    bare_name,
     expand,
     naming,
     open_bytes,
@@ -98,10 +99,10 @@ def read_contexts(source: str, rename: Mapping[str, str] | None = None, document
             raise FileError(f"{source} does not exist")
         once = reads_once(source)
         if not once and is_raregram_file(path):
-            return iter([_whole_ngrams(Counts.load(path), source)])
+            return (batch for batch in [_whole_ngrams(Counts.load(path), source)] if len(batch))
         if path.is_dir():
             raise FileError(f"{source} is a folder; name the files in it")
-    suffix = Path(source.removesuffix(".gz").removesuffix(".zst")).suffix.lower()
+    suffix = Path(bare_name(source)).suffix.lower()
     if suffix in (".parquet", ".pq"):
         return _read_table(_parquet_batches(source), source, rename or {}, documents)
     if suffix == ".csv":
@@ -120,6 +121,7 @@ def open_contexts(
 
     The first ones tell whether the sources fit together before anything is done with them; see `read_contexts`.
     """
+    sources = context_files(sources)
     heads: list[Batch] = []
     begun: dict[int, Iterator[Batch]] = {}  # what cannot be read again, and the first source: it may be the only one
     for place, source in enumerate(sources):
@@ -141,8 +143,27 @@ def documents_alone(heads: Sequence[Batch]) -> bool:
 
 
 def are_contexts(sources: Sequence[str]) -> bool:
-    """Whether sources hold contexts rather than documents: the first of them tells."""
-    return any(recognise(source) == CONTEXTS for source in expand(sources)[:1])
+    """Whether sources hold contexts rather than documents; raise where some do and some do not."""
+    kinds = {}
+    for path in context_files(sources):
+        if not reads_once(path) and is_raregram_file(path):
+            kinds[True] = path
+        elif reads_once(path) or Path(path).stat().st_size:  # an empty file is neither
+            kinds[recognise(path) == CONTEXTS] = path
+    if len(kinds) > 1:
+        raise InputError(
+            f"{kinds[True]} holds contexts and {kinds[False]} documents: count them one by one, then merge"
+        )
+    return True in kinds
+
+
+def context_files(sources: Sequence[str]) -> list[str]:
+    """Return the files of folders and globs; a count table may be a folder, and stays one."""
+    found: list[str] = []
+    for source in sources:
+        whole = reads_once(source) or is_raregram_file(source)
+        found += [source] if whole else expand(source)
+    return found
 
 
 def read_counts(
@@ -164,6 +185,7 @@ def read_counts(
         n: number of items of a context; None for as many as the first one has.
         options: `spans`, `side`, `kind` and `denominator` of `Counts.from_contexts` and `Counts.from_ngrams`.
     """
+    sources = context_files(sources)
     files = [source for source in sources if not reads_once(source) and is_raregram_file(source)]
     stack: list[Counts] = []
     for source in (source for source in sources if source not in files):
@@ -254,7 +276,10 @@ def _frequencies(batch: Batch, name: str) -> npt.NDArray[Any]:
     if column.null_count:
         row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
         raise InputError(f"{batch.where(row)}: {name} is missing", row)
-    return np.asarray(column.cast(pa.float64()) if pa.types.is_string(column.type) else column)
+    if not pa.types.is_string(column.type):
+        return np.asarray(column)
+    whole = pc.all(pc.match_substring_regex(column, r"^-?\d{1,18}$")).as_py()  # which doubles may round
+    return np.asarray(column.cast(pa.int64() if whole else pa.float64()))
 
 
 def _whole_ngrams(counts: Counts, source: str) -> Batch:

@@ -127,13 +127,12 @@ class FeatureSelectiveLR(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             targets=[TARGET],
             spans=["units"] if units else ["units", "whole"],
         )
-        self.counts_: Counts = more if first else self.counts_ + more
-        self.classes_: npt.NDArray[Any] = classes
-        n_all, n_positive = self.counts_.totals.tolist()
-        self.class_count_ = np.array([n_all - n_positive, n_positive])
-        if self.class_count_.all():
+        counts = more if first else self.counts_ + more
+        n_all, n_positive = counts.totals.tolist()
+        class_count = np.array([n_all - n_positive, n_positive])
+        if class_count.all():
             self.model_: Model = fit(
-                self.counts_,
+                counts,
                 TARGET,
                 self.estimator,
                 criterion=self.criterion,
@@ -142,6 +141,10 @@ class FeatureSelectiveLR(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 unseen=self.unseen,
                 seed=0 if self.random_state is None else self.random_state,
             )
+        # Only now, since a fit that failed may be called again.
+        self.counts_: Counts = counts
+        self.classes_: npt.NDArray[Any] = classes
+        self.class_count_ = class_count
         return self
 
     def _log_odds(self, X: Any) -> Floats:

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -21,6 +22,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from raregram.contexts import NGrams, is_list, is_text
+from raregram.corpus import COMPRESSIONS
 from raregram.drafts import atomic_path
 from raregram.errors import CONTROLS, InputError, ParameterError, printable
 from raregram.reading import Batch
@@ -43,7 +45,10 @@ def output_format(out: str | None, as_json: bool) -> str:
     """Return how scores are written: to a file by the end of its name, else as JSON lines or as text."""
     if out is None:
         return "json" if as_json else "text"
-    return next((name for ending, name in ENDINGS.items() if out.endswith(ending)), "text")
+    ending = Path(out).suffix
+    if ending in COMPRESSIONS:
+        raise ParameterError(f"scores are not compressed: write {out.removesuffix(ending)} instead")
+    return ENDINGS.get(ending.lower(), "text")
 
 
 @contextmanager
@@ -91,7 +96,8 @@ def _label_texts(batch: Batch) -> pa.Array:
     labels = batch.columns.get("label", pa.nulls(len(batch), pa.string()))
     try:
         if is_list(labels.type):
-            labels = pc.binary_join(labels.cast(pa.list_(pa.string())), ",")
+            names = labels.cast(pa.list_(pa.string())).to_pylist()
+            labels = pa.array([",".join(filter(None, some or [])) for some in names], pa.string())
         encoded = labels.cast(pa.string()).fill_null("").dictionary_encode()
     except pa.ArrowException:
         raise InputError(f"{batch.source}: labels of the type {labels.type} cannot be written as text") from None
@@ -151,18 +157,16 @@ def _common_schema(
 
 
 def _common_type(name: str, found: Mapping[pa.DataType, str], fallback: pa.DataType | None) -> pa.DataType:
-    """Return a type that holds all values of some types exactly."""
+    """Return a type that holds all values of some types exactly: whole numbers, floats or strings of another size."""
     if len(found) == 1:
         return next(iter(found))
-    kinds = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in found]
-    try:
-        common = pa.unify_schemas([pa.schema([(name, kind)]) for kind in kinds], promote_options="permissive").types[
-            0
-        ]
-        if not pa.types.is_floating(common) or not any(map(pa.types.is_integer, kinds)):
-            return common
-    except pa.ArrowException:
-        pass
+    kinds = {kind.value_type if pa.types.is_dictionary(kind) else kind for kind in found} - {pa.null()}
+    if len(kinds) == 1:
+        return kinds.pop()
+    alike = any(all(map(is_kind, kinds)) for is_kind in (pa.types.is_integer, pa.types.is_floating, is_text))
+    if alike and not (pa.uint64() in kinds and any(map(pa.types.is_signed_integer, kinds))):
+        schemas = [pa.schema([(name, kind)]) for kind in kinds]
+        return pa.unify_schemas(schemas, promote_options="permissive").types[0]
     if fallback is not None:
         return fallback
     (first, in_first), (second, in_second), *_ = found.items()
@@ -170,6 +174,10 @@ def _common_type(name: str, found: Mapping[pa.DataType, str], fallback: pa.DataT
         f"the column {name!r} holds {first} in {in_first} and {second} in {in_second}, which do not fit into one "
         "table: write .csv or .jsonl, or score the files one by one"
     )
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    return column if column.type == kind else column.cast(kind)
 
 
 def _plain(column: pa.Array, name: str, source: str, form: str) -> pa.Array:
@@ -225,8 +233,8 @@ def _table(
             found = columns(batch, ngrams, scores)
             empty = pa.nulls(len(batch))
             try:
-                arrays = [found.get(field.name, empty).cast(field.type) for field in schema]
-            except pa.ArrowInvalid as error:
+                arrays = [_cast(found.get(field.name, empty), field.type) for field in schema]
+            except pa.ArrowException as error:
                 raise InputError(f"{batch.source} does not fit into one table with the others: {error}") from error
             writer.write_table(pa.table(arrays, schema=schema))
 

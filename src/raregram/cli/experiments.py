@@ -301,8 +301,8 @@ def _types_of(sources: list[str], like: Any, targets: list[str], format_name: st
     from raregram.engines import count
     from raregram.storage import is_raregram_file
 
-    if len(sources) == 1 and is_raregram_file(sources[0]):
-        return Counts.load(sources[0])
+    if all(map(is_raregram_file, sources)):
+        return sum(map(Counts.load, sources[1:]), start=Counts.load(sources[0]))
     layout = {name: getattr(like, name) for name in ("n", "side", "kind", "pad")}
     return count(sources, targets=targets, spans=["whole"], format=format_name, split=split, **layout)
 

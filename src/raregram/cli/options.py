@@ -114,7 +114,7 @@ def parse_pairs(text: str | None) -> dict[str, str]:
 
 def _split(text: str, separator: str) -> list[str]:
     """Split at a separator that does not follow a backslash; a pair of backslashes is none."""
-    return re.findall(rf"((?:\\.|[^{separator}\\]|\\$)*)(?:{separator}|$)", text)[: -1 if text else None]
+    return re.findall(rf"(?s)((?:\\.|[^{separator}\\]|\\$)*)(?:{separator}|$)", text)[: -1 if text else None]
 
 
 def _unescape(part: str) -> str:

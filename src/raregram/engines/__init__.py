@@ -9,11 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from raregram.contexts import target_names
 from raregram.corpus import Options, Policy
 from raregram.counting import Plan
 from raregram.counts import Counts
 from raregram.engines import local
-from raregram.errors import ParameterError, check_choice
+from raregram.errors import ParameterError, check_choice, check_count
 from raregram.formats import read_documents
 from raregram.storage import Span, SpanTable
 
@@ -78,12 +79,13 @@ def count(
     >>> count(documents, n=2).totals
     array([7, 1])
     """
-    targets = [targets] if isinstance(targets, str) else targets
+    if memory_limit is not None:
+        check_count("memory_limit", "count", memory_limit)
     plan = Plan(
         n=n,
         side=side,
         kind=kind,
-        targets=None if targets is None else tuple(sorted(set(targets))),
+        targets=None if targets is None else target_names(targets),
         spans=tuple([spans] if isinstance(spans, str) else spans),
         pad=pad,
         shape=shape,

@@ -371,6 +371,7 @@ def count_table(
             return stack.enter_context(spill_folder(beside or Path(tempfile.gettempdir(), "raregram")))
 
         total = Accumulator(samples[0][1], memory_limit or MEMORY_LIMIT, folder, threads)
+        total.column = {plan.everything: 1 for _, plan in samples if plan.everything is not None}
         for partial in _count_in_threads(samples, policy, threads):
             total.add(partial)
             if total.full:

@@ -31,6 +31,7 @@ from raregram.corpus import (
     Policy,
     Reader,
     Row,
+    bare_name,
     batches,
     expand,
     gather,
@@ -39,7 +40,7 @@ from raregram.corpus import (
     parse_document,
     reads_once,
 )
-from raregram.errors import FileError, InputError, check_choice
+from raregram.errors import FileError, InputError, check_choice, name_some
 from raregram.formats.columns import read_conll, read_stanford_tsv
 from raregram.formats.docbin import read_docbin
 from raregram.formats.parquet import open_parquet
@@ -75,8 +76,10 @@ def read_documents(sources: Any, options: Options | None = None) -> Iterator[Doc
     options = options or Options()
     if options.format is not None:
         check_choice("format", "a count", options.format, FORMATS)
-    if hasattr(sources, "__arrow_c_stream__") and hasattr(sources, "columns"):  # a table of whatever library
-        sources = pa.table(sources)
+    if hasattr(sources, "columns") and hasattr(
+        sources, "to_dict"
+    ):  # of pandas: neither its index nor its types matter
+        sources = _frame_rows(sources)
     if isinstance(sources, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
         yield from read_table(sources, options)
         return
@@ -102,8 +105,7 @@ def recognise(path: str) -> str:
     if reads_once(path):
         shown = "standard input" if path == STANDARD_INPUT else path
         raise FileError(f"the format of {shown} must be named: --format " + "|".join(FORMATS))
-    name = path.removesuffix(".gz").removesuffix(".zst")
-    if (suffix := Path(name).suffix.lower()) in BY_SUFFIX:
+    if (suffix := Path(bare_name(path)).suffix.lower()) in BY_SUFFIX:
         return BY_SUFFIX[suffix]
     with open_bytes(path) as stream:
         start = stream.read(SAMPLE)
@@ -135,14 +137,33 @@ def recognise_text(sample: str) -> str:
         tagged = any(row[-1] != "O" for row in columns)
         stanford = not tagged and all(re.fullmatch(r"[^\t]+\tO", line) for line in lines)
         return "stanford-tsv" if stanford else "conll"
-    if lines and all(re.fullmatch(r"\S+\t(?:O|[A-Z_]+)", line) for line in lines):
-        return "stanford-tsv"
-    if lines and all(re.fullmatch(r"[^\t]*\t[^\t]+", line) for line in lines):
-        return CONTEXTS
+    if lines and all(re.fullmatch(r"[^\t]*\t.*\S.*", line) for line in lines):
+        return "stanford-tsv" if _tags_are_last(lines) else CONTEXTS
     words = sample.split()[:-1] or sample.split()
     if words and sum(bool(re.fullmatch(r"\S+/(?:O|[A-Z_]+)", word)) for word in words) > 0.9 * len(words):
         return "stanford-slash"
     return "stanford-xml" if ENTITY_ELEMENT.search(sample) else "text"
+
+
+def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a pandas DataFrame as documents; missing values are left out, arrays become lists."""
+    names = [name for name in ("id", "items", "text", "spans") if name in frame.columns]
+    if not {"items", "text"} & set(names):
+        raise InputError(f"the table has no column items or text; it has {name_some(map(str, frame.columns))}")
+    for values in zip(*(frame[name].tolist() for name in names), strict=True):
+        row = {
+            name: value.tolist() if hasattr(value, "tolist") else value
+            for name, value in zip(names, values, strict=True)
+        }
+        yield {name: value for name, value in row.items() if value == value}  # noqa: PLR0124 - NaN is not
+
+
+def _tags_are_last(lines: list[str]) -> bool:
+    """Tell Stanford's item<TAB>TAG from label<TAB>items: where both are single words, by where O stands."""
+    if not all(re.fullmatch(r"\S+\t(?:O|[A-Z_]+)", line) for line in lines):
+        return False
+    first, last = (set(column) for column in zip(*(line.split("\t") for line in lines), strict=True))
+    return "O" in last if ("O" in last) != ("O" in first) else len(last) <= len(first)
 
 
 def _are_paths(sources: Any) -> bool:

@@ -14,8 +14,8 @@ from raregram.corpus import (
     batches,
     byte_lines,
     decode_line,
+    hold,
     open_bytes,
-    reads_once,
     too_large,
 )
 from raregram.errors import InputError, shorten
@@ -28,6 +28,7 @@ COMMENT = re.compile(r"# ?(?:newpar\b|[\w.:-]+ ?= ?)")  # of CoNLL-U: "# text = 
 
 def read_conll(path: str, options: Options) -> Iterator[Documents]:
     """Yield the documents of a file of columns: up to a mark, or to a blank line if the file has no marks."""
+    path = path if options.sentences else hold(path)
     sentences = options.sentences or not _has_marks(path)
     with open_bytes(path) as stream:
         rows = _rows(byte_lines(stream, path), path, options, sentences, None)
@@ -68,9 +69,7 @@ def decode_tags(tags: Iterable[str]) -> list[tuple[int, int, str]]:
 
 
 def _has_marks(path: str) -> bool:
-    """Whether a file has document marks; what can be read only once is taken to have them."""
-    if reads_once(path):
-        return True
+    """Whether a file has document marks."""
     marks = tuple(f"\n{mark}".encode() for mark in (DOCUMENT_MARK, NEW_DOCUMENT))
     with open_bytes(path) as stream:
         end = b"\n" + stream.read(SAMPLE).removeprefix(b"\xef\xbb\xbf")

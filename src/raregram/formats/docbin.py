@@ -13,12 +13,11 @@ from raregram.corpus import (
     Options,
     Row,
     batches,
-    is_unicode,
     open_bytes,
     read_whole,
     spans_from_offsets,
 )
-from raregram.errors import FileError, InputError, RaregramError
+from raregram.errors import FileError, InputError, RaregramError, is_unicode
 from raregram.nlp import import_spacy
 
 CHUNK = 1 << 20  # bytes unpacked at a time

@@ -19,6 +19,7 @@ from raregram.corpus import (
     LARGEST_WHOLE,
     HeldFile,
     arrow_source,
+    bare_name,
     naming,
     open_bytes,
     read_whole,
@@ -54,7 +55,7 @@ def open_parquet(path: str) -> Iterator[pq.ParquetFile]:
 def _opened(path: str) -> Iterator[tuple[BinaryIO, pq.ParquetFile]]:
     """Open the bytes of a file, and Parquet in them; what is packed as a whole, or a pipe, is held in memory."""
     careful = {"buffer_size": BUFFER, "pre_buffer": False, "page_checksum_verification": True}
-    if isinstance(path, HeldFile) or path.endswith((".gz", ".zst")) or reads_once(path):
+    if isinstance(path, HeldFile) or bare_name(path) != path or reads_once(path):
         with open_bytes(path) as stream:
             content = read_whole(stream, path)
         with pq.ParquetFile(pa.BufferReader(content), **careful) as file:

@@ -18,10 +18,10 @@ from raregram.corpus import (
     Row,
     batches,
     byte_lines,
+    hold,
     make_batch,
     open_bytes,
     printable_name,
-    reads_once,
     spans_from_offsets,
     too_large,
 )
@@ -36,8 +36,9 @@ ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'"
 
 def read_text(path: str, options: Options) -> Iterator[Documents]:
     """Yield the documents of plain text: the file, its lines or its paragraphs."""
-    twice = options.policy.on_error == "skip"  # a text is looked through before its first piece is counted
-    if options.split == "file" and options.cut is not None and not (twice and reads_once(path)):
+    if options.split == "file" and options.cut is not None:
+        if options.policy.on_error == "skip":  # then a text is looked through before its first piece is counted
+            path = hold(path)
         return _read_in_pieces(path, options, *options.cut)
     return batches(_parsed(path, options, lambda text: (text, [])), options.batch_bytes)
 

@@ -219,6 +219,10 @@ def _too_large(column: pa.Array) -> npt.NDArray[np.bool_]:
     return np.asarray(sizes.fill_null(0)) > (LARGEST_TEXT if is_text else MOST_ITEMS)
 
 
+def _may_be_text(kind: pa.DataType) -> bool:
+    return is_text(kind.value_type if pa.types.is_dictionary(kind) else kind) or bool(pa.types.is_null(kind))
+
+
 def _holds_spans(kind: pa.DataType) -> bool:
     """Whether a type is lists of start, end and label; empty lists may have no type."""
     if pa.types.is_null(kind) or (is_list(kind) and pa.types.is_null(kind.value_type)):
@@ -237,7 +241,7 @@ TYPES: dict[str, tuple[pa.DataType, Callable[[pa.DataType], bool], str]] = {
     "text": (pa.string(), is_text, "strings"),
     "items": (
         pa.list_(pa.string()),
-        lambda kind: is_list(kind) and (is_text(kind.value_type) or pa.types.is_null(kind.value_type)),
+        lambda kind: is_list(kind) and _may_be_text(kind.value_type),
         "lists of strings",
     ),
     "spans": (SPANS, _holds_spans, "lists of start, end (whole numbers) and label"),

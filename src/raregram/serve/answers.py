@@ -69,7 +69,8 @@ def _scores(model: ReadyModel, contexts: Sequence[Any]) -> Any:
     if len(contexts) <= FEW:
         split = str.split if model.settings.kind == "words" else list
         items = [split(context) if isinstance(context, str) else context for context in contexts]
-        if all(len(some) == model.settings.n for some in items):
+        letters = model.settings.kind == "letters"  # a list may hold what is none: then there is an error to give
+        if all(len(some) == model.settings.n and not (letters and max(map(len, some)) > 1) for some in items):
             return [number(model.single(some)) for some in items]
     return plain(model.log_ratio(contexts))
 
@@ -165,7 +166,7 @@ def changes(shelf: Shelf, question: schemas.ChangesQuestion, check: Check) -> di
     up: list[dict[str, Any]] = []
     down: list[dict[str, Any]] = []
     for position, item in enumerate(items):
-        if item == PAD:  # beyond the end of the document nothing can stand
+        if item == PAD or not len(candidates):  # beyond the end of the document nothing can stand
             continue
         check()
         rows = np.repeat(numbers, len(candidates), axis=0)

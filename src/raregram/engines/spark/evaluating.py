@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from raregram.engines import count_on_spark, is_frame
 from raregram.engines.spark.cluster import Cluster, Frame, errors_explained, partition_number, quote
 from raregram.engines.spark.counting import Count
 from raregram.engines.spark.sources import first_file, path_names, reader
-from raregram.errors import InputError, check_count
+from raregram.errors import InputError, ParameterError, check_count
 from raregram.evaluation import BANDS, TOP, Evaluation, bands_of, metrics, recall_curve
 from raregram.model import Model, Settings
+from raregram.storage import read_header
 
 TOLD = {
     "partition": "int",
@@ -93,6 +95,10 @@ def _with_training(cluster: Cluster, types: Frame, training: str | None, n: int)
     """Add how often each N-gram was seen in training."""
     if training is None:
         return types.selectExpr("*", "cast(0 as bigint) as seen")
+    if Path(training).exists():  # elsewhere, its header cannot be read from here
+        head = read_header(training)["header"]
+        if (head["n"], head["min_count"]) != (n, 1):
+            raise ParameterError(f"the bands need a training table with all N-grams of {n} items")
     known = reader(cluster).parquet(training).where(f"start = 0 and end = {n}").selectExpr("items", "total as seen")
     return types.join(known, "items", "left").na.fill(0, ["seen"])
 

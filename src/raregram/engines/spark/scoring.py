@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from raregram.contexts import NGrams
-from raregram.corpus import Options
+from raregram.corpus import Options, bare_name
 from raregram.engines import is_frame
 from raregram.engines.spark.cluster import Cluster, Frame
 from raregram.engines.spark.sources import first_file, path_names, read_parquet, reader, valid_texts
@@ -64,7 +64,7 @@ def open_contexts(cluster: Cluster, sources: Any, model: Model, rename: Mapping[
         return _table(sources, "the DataFrame", model, rename or {})
     names = path_names(sources)
     source, first = ", ".join(names), first_file(cluster, names)
-    bare = first.removesuffix(".gz").removesuffix(".zst")
+    bare = bare_name(first)
     if bare.endswith((".parquet", ".pq")):
         return _table(read_parquet(cluster, names), source, model, rename or {})
     if bare.endswith(".csv"):

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raregram.corpus import STANDARD_INPUT, Documents, HeldFile, Options, batches, gather
+from raregram.corpus import STANDARD_INPUT, Documents, HeldFile, Options, bare_name, batches, gather
 from raregram.engines import is_frame
 from raregram.engines.spark.cluster import Cluster, Frame
 from raregram.errors import FileError, InputError, ParameterError, check_choice
@@ -96,7 +96,7 @@ def _recognise(cluster: Cluster, names: Sequence[str]) -> str:
     if path.startswith("file:") and local.is_file():
         found = recognise(str(local))
     else:
-        found = SUFFIXES.get(Path(path.removesuffix(".gz").removesuffix(".zst")).suffix.lower(), "")
+        found = SUFFIXES.get(Path(bare_name(path)).suffix.lower(), "")
     if not found:
         raise ParameterError(f"cannot tell what {path} is: name the format")
     if found == CONTEXTS:
