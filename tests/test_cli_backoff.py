@@ -251,7 +251,9 @@ def test_score_adds_the_ends_of_the_interval_in_every_format(run, folder, corpus
 
     labelled = run("score", "loc.rgm", "train.tsv", *told).splitlines()[0].split("\t")
     assert labelled[3:] == (folder / "train.tsv").read_text().splitlines()[0].split("\t")
-    assert "scored.parquet has a column 'l" in run("score", "loc.rgm", "scored.parquet", *told, "--json", code=2)
+    assert "scored.parquet has a column 'log_ratio'" in run(
+        "score", "loc.rgm", "scored.parquet", *told, "--json", code=2
+    )
     again = run("score", "loc.rgm", "scored.parquet", *told, "--as", "per", "--json").splitlines()
     assert [json.loads(line) for line in again] == [
         {**row, "per": row["log_ratio"], "per_lower": row["lower"], "per_upper": row["upper"]} for row in expected

@@ -517,3 +517,49 @@ def test_the_largest_ridges_are_finite_or_refused():
     for lam in (1e31, 10**400, float("nan")):
         with pytest.raises(ParameterError, match="The lam parameter of fit must be"):
             rg.fit(counts, "X", "backoff", lam=lam)
+
+
+def test_tables_for_tuning_and_evaluation_fit_the_training(folder):
+    from raregram.evaluation import evaluate
+    from raregram.tuning import Grid
+
+    documents = [{"items": ["a", "in", "Rome", "x", "in", "Rome"], "spans": [(2, 3, "LOC"), (5, 6, "LOC")]}]
+    told = {"spans": ["whole"], "targets": ["LOC"]}
+    counts = rg.count(documents, n=2, **told)
+    model = rg.fit(counts, "LOC", "product")
+    for other in ({"n": 3}, {"n": 1}, {"side": "right"}, {"pad": True}, {"kind": "letters"}, {"min_count": 2}):
+        table = rg.count(documents, **{"n": 2, **other}, **told)
+        for use in (lambda table=table: Grid(counts, "LOC", table), lambda table=table: evaluate(model, table)):
+            with pytest.raises(InputError, match=r"the documents were counted for|were dropped from the documents"):
+                use()
+
+
+def test_count_files_and_contexts_are_counted_for_the_same_targets(folder):
+    (folder / "a.tsv").write_text("LOC\the lives in\nPER\tthey met in\nO\tshe said that\n")
+    (folder / "b.tsv").write_text("LOC\ta lives in\nPER\tb met in\nPER\tb met at\n")
+    assert run("count", "a.tsv", "-o", "a.counts", "-q")[0] == 0
+    for sources in (["b.tsv", "a.counts"], ["a.counts", "b.tsv"], ["a.tsv", "b.tsv"]):
+        for options, totals in ((["--targets", "LOC"], [6, 2]), ([], [6, 2, 3])):
+            assert run("count", *sources, *options, "-o", "all.counts", "-q")[0] == 0
+            assert rg.Counts.load("all.counts").totals.tolist() == totals
+    for options, said in ((["-n", 2], "contexts of 3 items, not 2"), (["--targets", "X"], "one of 'LOC', 'PER'")):
+        code, _, error = run("count", "a.counts", *options, "-o", "never")
+        assert (code, said in error) == (2, True)
+
+
+def test_frequencies_and_labels_are_of_one_target(folder):
+    (folder / "f.csv").write_text('ngram,f_nu,f_de\n"lives in",5,1\n"said that",0,4\n')
+    (folder / "c.tsv").write_text("LOC\tlives in\nO\tsaid that\n")
+    direct = ["--estimator", "direct", "--lam", 0, "-q", "-o"]
+    for name, sources in (("m", ["c.tsv", "f.csv"]), ("n", ["f.csv", "c.tsv"])):
+        assert run("fit", *sources, "--target", "LOC", *direct, name)[0] == 0
+        assert rg.Model.load(name).explain("lives in").terms[0].f_nu == 6
+    assert run("fit", "f.csv", "--target", "LOC", *direct, "m")[0] == 0
+    code, _, error = run("fit", "c.tsv", "f.csv", *direct, "m")
+    assert code == 2
+    assert "name the target of the frequencies" in error
+
+
+def test_an_item_that_looks_like_a_comment_is_an_item(folder):
+    (folder / "d.conll").write_text("# text = a b\n#x=1\tO\nin\tO\nRome\tB-LOC\n")
+    assert rg.count("d.conll", n=1).totals.tolist() == [3, 1]

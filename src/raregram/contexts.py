@@ -328,7 +328,7 @@ def check_labels(labels: set[str]) -> set[str]:
 
 def _distinct_labels(labels: Sequence[Any] | npt.NDArray[Any]) -> tuple[list[Any], npt.NDArray[np.intp]]:
     """Return the distinct labels, which are few, and for each label its place among them."""
-    labels = labels.to_pylist() if isinstance(labels, pa.Array | pa.ChunkedArray) and is_list(labels.type) else labels
+    labels = labels.to_pylist() if isinstance(labels, pa.Array | pa.ChunkedArray) else labels
     try:
         encoded = pa.array(labels, pa.string(), from_pandas=True).dictionary_encode(null_encoding="encode")
         return encoded.dictionary.to_pylist(), np.asarray(encoded.indices)

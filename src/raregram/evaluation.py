@@ -15,7 +15,7 @@ import numpy.typing as npt
 from raregram.contexts import number_items
 from raregram.counts import Counts, Ints
 from raregram.errors import InputError, ParameterError, check_count
-from raregram.model import Model
+from raregram.model import Model, Settings
 from raregram.ratios import Floats
 from raregram.storage import find_rows
 
@@ -85,8 +85,15 @@ def ranking(scores: Floats) -> Ints:
 
     >>> ranking(np.array([1.0, np.nan, 2.0, 1.0])).tolist()
     [2, 0, 3, 1]
+    >>> ranking(np.array([np.nan, -np.inf])).tolist()
+    [1, 0]
     """
-    return np.argsort(-np.where(np.isnan(scores), -np.inf, scores), kind="stable")
+    return np.argsort(-sortable(scores), kind="stable")
+
+
+def sortable(scores: Floats) -> Floats:
+    """Return scores in which NaN is below all others, those of minus infinity among them."""
+    return np.where(np.isnan(scores), -np.inf, np.maximum(scores, -np.finfo(np.float64).max))
 
 
 def top_hits(scores: Floats, correct: Bools, k: int) -> int:
@@ -95,7 +102,7 @@ def top_hits(scores: Floats, correct: Bools, k: int) -> int:
     >>> top_hits(np.array([1.0, 3.0, 2.0, 2.0]), np.array([True, False, True, True]), 2)
     1
     """
-    scores = np.where(np.isnan(scores), -np.inf, scores)
+    scores = sortable(scores)
     if k >= len(scores):
         return int(correct.sum())
     threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
@@ -140,14 +147,22 @@ def correct_types(documents: Counts, target: str) -> Bools:
     return np.asarray(documents.rows[documents.whole].values[:, documents.column(target)] > 0)
 
 
+def check_layout(wanted: Settings | Counts, documents: Counts) -> None:
+    """Raise unless documents were counted as a model or a training table wants it, with all their N-grams."""
+    mine, theirs = (
+        f"n {each.n}, {each.side}, {each.kind}{', padded' if each.pad else ''}" for each in (wanted, documents)
+    )
+    if mine != theirs:
+        raise InputError(f"the model is for {mine}; the documents were counted for {theirs}")
+    if documents.min_count > 1:
+        raise InputError(
+            f"N-grams seen less than {documents.min_count} times were dropped from the documents: count them all"
+        )
+
+
 def types_for(model: Model, documents: Counts) -> npt.NDArray[np.int32]:
     """Return the whole N-grams of a count table by the model's item numbers."""
-    s = model.settings
-    if (s.n, s.side, s.kind) != (documents.n, documents.side, documents.kind):
-        raise InputError(
-            f"the model is for n {s.n}, {s.side}, {s.kind}; the documents were counted for n {documents.n}, "
-            f"{documents.side}, {documents.kind}"
-        )
+    check_layout(model.settings, documents)
     return model.number_rows(documents.items, documents.rows[documents.whole].keys)
 
 

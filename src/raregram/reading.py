@@ -36,7 +36,7 @@ from raregram.corpus import (
     reads_once,
 )
 from raregram.counts import Counts
-from raregram.errors import FileError, InputError, ParameterError, name_some, shorten
+from raregram.errors import FileError, InputError, ParameterError, check_choice, name_some, shorten
 from raregram.formats import CONTEXTS, recognise
 from raregram.formats.parquet import parquet_batches
 from raregram.formats.tables import CONTENT
@@ -67,6 +67,11 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.ngrams)
+
+    @property
+    def has_frequencies(self) -> bool:
+        """Whether N-grams come with two frequencies, and not with labels."""
+        return "f_nu" in self.columns and "f_de" in self.columns
 
     @property
     def all_columns(self) -> dict[str, pa.Array]:
@@ -172,6 +177,7 @@ def read_counts(
     targets: Sequence[str] | None = None,
     progress: Callable[[int], None] = lambda rows: None,
     n: int | None = None,
+    target: str | None = None,
     **options: Any,
 ) -> Counts:
     """Return one count table of several files: count files are loaded, contexts counted, and all merged.
@@ -179,21 +185,27 @@ def read_counts(
     Args:
         sources: paths, or "-" for standard input.
         rename: see `read_contexts`.
-        targets: the labels to count; None for all. A table with two frequencies has the one target named here,
-            or "target".
+        targets: the labels to count; None for all.
         progress: told the number of contexts of each batch.
         n: number of items of a context; None for as many as the first one has.
+        target: what the numerator of tables with two frequencies is called; None: by the one name in `targets`, or
+            "target" where nothing else is counted.
         options: `spans`, `side`, `kind` and `denominator` of `Counts.from_contexts` and `Counts.from_ngrams`.
     """
     sources = context_files(sources)
     files = [source for source in sources if not reads_once(source) and is_raregram_file(source)]
     stack: list[Counts] = []
+    by_labels, by_frequencies = bool(files), False
     for source in (source for source in sources if source not in files):
         for batch in read_contexts(source, rename):
+            by_frequencies |= batch.has_frequencies
+            by_labels |= not batch.has_frequencies
+            if by_labels and by_frequencies and target is None and targets is None:
+                raise ParameterError(f"{source}: name the target of the frequencies, since others have labels")
             n = stack[0].n if stack else n
-            _push(stack, _count_batch(batch, targets, {**options, "n": n}))
+            _push(stack, _count_batch(batch, targets, {**options, "n": n, "target": target}))
             progress(len(batch))
-    tables = [Counts.load(file) for file in files]
+    tables = [_loaded(file, targets, n) for file in files]
     if stack:
         counted = _add_all(stack)
         if tables and set(counted.targets) <= set(tables[0].targets):
@@ -202,6 +214,16 @@ def read_counts(
     if not tables:
         raise InputError(f"there is no context in {', '.join(sources)}")
     return sum(tables[1:], start=tables[0])
+
+
+def _loaded(path: str, targets: Sequence[str] | None, n: int | None) -> Counts:
+    """Return the table of a count file, with these targets alone; raise where it cannot be what is asked for."""
+    counts = Counts.load(path)
+    if n is not None and n != counts.n:
+        raise ParameterError(f"{path} counts contexts of {counts.n} items, not {n}")
+    for name in targets or ():
+        check_choice("targets", path, name, counts.targets)
+    return counts if targets is None else counts.with_targets(targets)
 
 
 def _push(stack: list[Counts], table: Counts) -> None:
@@ -231,12 +253,12 @@ def _count_batch(batch: Batch, targets: Sequence[str] | None, options: dict[str,
 
 
 def _count_rows(batch: Batch, targets: Sequence[str] | None, options: dict[str, Any]) -> Counts:
-    denominator = options.pop("denominator", "complement")
+    denominator, target = options.pop("denominator", "complement"), options.pop("target", None)
     columns = batch.columns
-    if "f_nu" in columns and "f_de" in columns:
+    if batch.has_frequencies:
         if targets is not None and len(targets) != 1:
             raise ParameterError(f"{batch.source} has two frequencies, so it has one target, not {len(targets)}")
-        options.update(target=targets[0] if targets else "target", denominator=denominator)
+        options.update(target=targets[0] if targets else target or "target", denominator=denominator)
         f_nu, f_de = (_frequencies(batch, name) for name in ("f_nu", "f_de"))
         return Counts.from_ngrams(batch.ngrams, f_nu, f_de, where=batch.where, **options)
     if "label" not in columns:

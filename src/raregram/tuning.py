@@ -23,7 +23,7 @@ from raregram import ratios, selection
 from raregram.contexts import ABSENT, number_items
 from raregram.counts import Counts, Ints
 from raregram.errors import InputError, check_choice, check_count, check_lam
-from raregram.evaluation import TOP, correct_types, f1_score, top_hits, types_for
+from raregram.evaluation import TOP, check_layout, correct_types, f1_score, top_hits, types_for
 from raregram.fitting import fit
 from raregram.model import Model
 from raregram.ratios import Floats
@@ -67,6 +67,7 @@ class Grid:
     def __post_init__(self) -> None:
         """Raise where there is nothing to tune on."""
         check_count("k", "tune", self.k)
+        check_layout(self.counts, self.contexts)
         if not self.counts.sizes(self.target, self.denominator)[0]:
             raise InputError(f"the target {self.target!r} never occurs in the training counts")
 

@@ -63,7 +63,7 @@ def score_writer(out: str | None, form: str, heads: Sequence[Batch], added: pa.S
         kind: "words" or "letters": how N-grams are shown as text.
     """
     for head in heads if form != "text" else ():
-        for name in set(added.names) & set(head.all_columns):
+        for name in filter(head.all_columns.__contains__, added.names):
             raise ParameterError(f"{head.source} has a column {name!r} already: name the new one with --as")
     opener = OPENERS[form](heads, added, kind)
     with ExitStack() as stack:

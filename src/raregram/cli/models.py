@@ -151,6 +151,7 @@ def fit(
             sources,
             parse_columns(columns),
             progress=tick,
+            target=target,
             spans=_spans(estimator, longest, shapes),
             side=side,
             kind=kind,

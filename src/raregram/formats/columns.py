@@ -95,7 +95,7 @@ def _rows(
                 yield from document.row()
                 document = _Document(path)
             continue
-        if COMMENT.match(line):
+        if "\t" not in line and COMMENT.match(line):
             continue
         place = f"{path}, line {number}"
         document.grow(len(data), number)

@@ -18,7 +18,7 @@ from raregram.engines.spark.cluster import Cluster, Frame, errors_explained, par
 from raregram.engines.spark.counting import Count
 from raregram.engines.spark.sources import first_file, path_names, reader
 from raregram.errors import InputError, ParameterError, check_count
-from raregram.evaluation import BANDS, TOP, Evaluation, bands_of, metrics, recall_curve
+from raregram.evaluation import BANDS, TOP, Evaluation, bands_of, metrics, recall_curve, sortable
 from raregram.model import Model, Settings
 from raregram.storage import read_header
 
@@ -112,7 +112,7 @@ def _scored(cluster: Cluster, types: Frame, model: Model) -> Frame:
         for batch in batches:
             if len(batch):
                 scores = get().log_ratio(batch.column("items"))
-                place = np.where(np.isnan(scores), -np.inf, scores) + 0.0  # one zero, not two
+                place = sortable(scores) + 0.0  # one zero, not two
                 band = bands_of(np.asarray(batch.column("seen"))).astype(np.int32)
                 correct = np.asarray(batch.column("at_target")) > 0
                 names = ["items", "place", "band", "correct"]

@@ -119,7 +119,7 @@ def score(
             raise InputError("intervals are for contexts; these are documents")
         model.interval([], level)  # raises where it is out of range
     names = score_columns(name, level is not None, contexts.are_documents).names
-    for there in set(names) & set(contexts.frame.columns):
+    for there in filter(contexts.frame.columns.__contains__, names):
         raise ParameterError(f"{contexts.source} has a column {there!r} already: name the new one with --as")
     kind = "array<double>" if contexts.are_documents else "double"
     get = cluster.broadcast(model)
