@@ -975,9 +975,9 @@ def test_items_and_shapes_of_the_same_name_are_kept_apart():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"lam": 0}, "lam parameter of fit must be above 0 for the back-off estimator. Got 0"),
+        ({"lam": 0}, r"lam parameter of fit must be from 1e-30 to 1e\+30 for the back-off estimator. Got 0"),
         ({"lam": -1}, "lam parameter of fit must be a finite number >= 0"),
-        ({"unit_lam": 0}, "unit_lam parameter of fit must be above 0"),
+        ({"unit_lam": 0}, "unit_lam parameter of fit must be from 1e-30 to"),
         ({"unit_lam": math.nan}, "unit_lam parameter of fit must be a finite number"),
         ({"tau": 1.5}, "tau parameter of fit must be a number from 0 to 1. Got 1.5"),
         ({"tau": -0.1}, "tau parameter of fit must be a number from 0 to 1"),

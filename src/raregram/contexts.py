@@ -350,8 +350,8 @@ def _hashable(label: Any) -> Any:
 
 
 def _is_names(label: Any) -> bool:
-    """Whether a label is a collection of strings, some of which may be missing."""
-    return isinstance(label, Collection) and all(isinstance(name, str | None) for name in label)
+    """Whether a label is a collection of strings."""
+    return isinstance(label, Collection) and all(isinstance(name, str) for name in label)
 
 
 def _label_set(label: Any) -> set[str]:
