@@ -163,7 +163,9 @@ def _common_type(name: str, found: Mapping[pa.DataType, str], fallback: pa.DataT
     kinds = {kind.value_type if pa.types.is_dictionary(kind) else kind for kind in found} - {pa.null()}
     if len(kinds) == 1:
         return kinds.pop()
-    alike = any(all(map(is_kind, kinds)) for is_kind in (pa.types.is_integer, pa.types.is_floating, is_text))
+    if all(map(is_text, kinds)):
+        return pa.large_string()
+    alike = any(all(map(is_kind, kinds)) for is_kind in (pa.types.is_integer, pa.types.is_floating))
     if alike and not (pa.uint64() in kinds and any(map(pa.types.is_signed_integer, kinds))):
         schemas = [pa.schema([(name, kind)]) for kind in kinds]
         return pa.unify_schemas(schemas, promote_options="permissive").types[0]
