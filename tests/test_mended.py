@@ -563,3 +563,11 @@ def test_frequencies_and_labels_are_of_one_target(folder):
 def test_an_item_that_looks_like_a_comment_is_an_item(folder):
     (folder / "d.conll").write_text("# text = a b\n#x=1\tO\nin\tO\nRome\tB-LOC\n")
     assert rg.count("d.conll", n=1).totals.tolist() == [3, 1]
+
+
+def test_an_option_for_one_format_leaves_others_as_they_are(folder):
+    (folder / "a.jsonl").write_text('{"items": ["in", "Rome"], "spans": [[1, 2, "LOC"]]}\n')
+    (folder / "b.conll").write_text("in O\nOslo B-LOC\n")
+    code, _, error = run("count", "a.jsonl", "b.conll", "-n", 1, "--sentences", "-o", "c", "-q")
+    assert (code, error) == (0, "")
+    assert rg.Counts.load("c").totals.tolist() == [4, 2]

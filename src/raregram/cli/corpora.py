@@ -187,7 +187,7 @@ def count(
     spark://host:7077 --out hdfs:///news.counts
     """
     names, wanted = parse_names(targets), tuple(parse_names(spans) or [])
-    if format is None and (item_column, tag_column, sentences) != (0, -1, False):
+    if format is None and (item_column, tag_column) != (0, -1):  # by its last column a file may not be recognised
         format = "conll"  # noqa: A001
     skipped = 0
     limit = None if memory_limit is None else parse_bytes(memory_limit)
