@@ -149,15 +149,18 @@ def correct_types(documents: Counts, target: str) -> Bools:
 
 def check_layout(wanted: Settings | Counts, documents: Counts) -> None:
     """Raise unless documents were counted as a model or a training table wants it, with all their N-grams."""
-    mine, theirs = (
-        f"n {each.n}, {each.side}, {each.kind}{', padded' if each.pad else ''}" for each in (wanted, documents)
-    )
+    mine, theirs = _layout(wanted), _layout(documents)
     if mine != theirs:
         raise InputError(f"the model is for {mine}; the documents were counted for {theirs}")
     if documents.min_count > 1:
         raise InputError(
             f"N-grams seen less than {documents.min_count} times were dropped from the documents: count them all"
         )
+
+
+def _layout(counted: Settings | Counts) -> str:
+    """Say which contexts were counted."""
+    return f"n {counted.n}, {counted.side}, {counted.kind}{', padded' if counted.pad else ''}"
 
 
 def types_for(model: Model, documents: Counts) -> npt.NDArray[np.int32]:
@@ -172,10 +175,9 @@ def training_frequency(documents: Counts, training: Counts) -> Ints:
         raise ParameterError("the bands need a training table with whole N-grams")
     if training.min_count > 1:
         raise ParameterError("the bands need a training table with all N-grams; of this one the rare were dropped")
-    for name in ("n", "side", "kind", "pad"):
-        mine, theirs = getattr(documents, name), getattr(training, name)
-        if mine != theirs:
-            raise ParameterError(f"the training table has the {name} {theirs!r}, but the documents have {mine!r}")
+    mine, theirs = _layout(training), _layout(documents)
+    if mine != theirs:
+        raise ParameterError(f"the training table is for {mine}; the documents were counted for {theirs}")
     known, rows = training.rows[training.whole], documents.rows[documents.whole]
     keys = number_items(documents.items, training.items)[rows.keys]
     place, found = find_rows(known.keys, keys)
