@@ -131,14 +131,15 @@ def recognise_text(sample: str) -> str:
     for beginning, name in BEGINNINGS.items():
         if re.match(beginning, start):
             return name
-    lines = [line.rstrip("\r") for line in sample.split("\n")[:-1] or [sample] if line.strip()][:200]
+    rows = [line.rstrip("\r") for line in sample.split("\n")[:-1] or [sample] if line.strip(" \r")][:200]
+    lines = [line for line in rows if line.strip()]
     columns = [line.split() for line in lines if not line.startswith(("#", "-DOCSTART-"))]
     if columns and all(len(row) >= 2 and re.fullmatch(TAG, row[-1]) for row in columns):
         tagged = any(row[-1] != "O" for row in columns)
         stanford = not tagged and all(re.fullmatch(r"[^\t]+\tO", line) for line in lines)
         return "stanford-tsv" if stanford else "conll"
-    if lines and all(re.fullmatch(r"[^\t]*\t.*\S.*", line) for line in lines):
-        return "stanford-tsv" if _tags_are_last(lines) else CONTEXTS
+    if rows and all(re.fullmatch(r"[^\t]*\t.+", line) for line in rows):  # a context of letters may be a space
+        return "stanford-tsv" if _tags_are_last(rows) else CONTEXTS
     words = sample.split()[:-1] or sample.split()
     if words and sum(bool(re.fullmatch(r"\S+/(?:O|[A-Z_]+)", word)) for word in words) > 0.9 * len(words):
         return "stanford-slash"
