@@ -22,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from raregram.experiment import Config, processor
+from raregram.measure.experiment import Config, processor
 from rivals import REGISTRY, find
 from rivals.data import SIGNAL, SYNTHETIC, Data, reuters, synthetic
 from rivals.summary import TIMINGS, medians, write_figure, write_table, write_verdicts

@@ -24,7 +24,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import raregram as rg
 from measuring import in_turns, timed
-from raregram.synthetic import SyntheticCorpus
+from raregram.measure.synthetic import SyntheticCorpus
 
 CONTEXTS = 1_000_000
 N = 10

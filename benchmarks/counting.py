@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 
 import raregram as rg
 from measuring import in_turns, show, timed
-from raregram.experiment import processor
-from raregram.synthetic import zipf_documents
+from raregram.measure.experiment import processor
+from raregram.measure.synthetic import zipf_documents
 
 WORDS, LENGTH, N = 100_000, 130, 10
 DOCUMENTS = 40_000

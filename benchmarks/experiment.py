@@ -14,10 +14,10 @@ from pathlib import Path
 
 import raregram as rg
 from measuring import show
-from raregram.evaluation import types_for
-from raregram.experiment import Config, Splits, count_splits, load_corpus
-from raregram.selection import CRITERIA
-from raregram.tuning import LAMS, SIZES, Grid
+from raregram.measure.evaluate import types_for
+from raregram.measure.experiment import Config, Splits, count_splits, load_corpus
+from raregram.measure.tune import LAMS, SIZES, Grid
+from raregram.models.selection import CRITERIA
 
 PAPER_RATE = 43_900  # N-grams a second, the paper's best: 394,850 in 9.00 s
 

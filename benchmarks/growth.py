@@ -22,7 +22,7 @@ import pyarrow as pa
 
 import raregram as rg
 from measuring import on_one_core, own_peak_bytes, show, timed
-from raregram.synthetic import zipf_documents
+from raregram.measure.synthetic import zipf_documents
 
 LENGTH, WORDS = 130, 100_000
 START: dict[str, int] = {"items": 2_000_000, "n": 10, "targets": 2}

@@ -22,9 +22,9 @@ import pyarrow.parquet as pq
 
 import raregram as rg
 from measuring import compile_yardstick, in_turns, medians, on_one_core, show, timed
-from raregram import contexts
-from raregram.experiment import Config, load_corpus, processor, split_corpus
-from raregram.synthetic import zipf_documents
+from raregram.measure.experiment import Config, load_corpus, processor, split_corpus
+from raregram.measure.synthetic import zipf_documents
+from raregram.text import ngrams as contexts
 
 LENGTH, WORDS, PART = 130, 100_000, 20_000
 SPANS = ("units", "suffixes:5", "shapes:8")

@@ -28,7 +28,7 @@ import numpy as np
 
 import raregram as rg
 from measuring import in_turns, medians, show
-from raregram.synthetic import SyntheticCorpus
+from raregram.measure.synthetic import SyntheticCorpus
 
 SECONDS, ROUNDS, CONNECTIONS = 5, 3, 16
 WORDS = 20_000  # of a batch of running text

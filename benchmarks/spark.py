@@ -24,13 +24,14 @@ import pyarrow.parquet as pq
 
 from counting import LENGTH, WORDS, N, spans
 from measuring import show
-from raregram import engines, storage
-from raregram.corpus import Options
-from raregram.counting import Plan
-from raregram.engines.spark.cluster import Cluster, connect
-from raregram.engines.spark.counting import write_counts
-from raregram.experiment import processor
-from raregram.synthetic import zipf_documents
+from raregram.corpus.documents import Options
+from raregram.counts import count as engines
+from raregram.counts import storage
+from raregram.counts.kernel import Plan
+from raregram.measure.experiment import processor
+from raregram.measure.synthetic import zipf_documents
+from raregram.spark.counting import write_counts
+from raregram.spark.session import Cluster, connect
 from standalone import LOOPBACK, Standalone
 
 FILES = 16

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 import raregram as rg
-from raregram.contexts import Numbers
-from raregram.synthetic import SyntheticCorpus
+from raregram.measure.synthetic import SyntheticCorpus
+from raregram.text.ngrams import Numbers
 
 TRAIN = (2_000, 60_000)  # contexts at the target, and elsewhere
 NEW = (500, 15_000)

@@ -39,15 +39,15 @@ import kills
 import raregram as rg
 from commands import Command, Tree, finals, tree
 from kills import Checks, Place, Undisturbed, new_place, total
-from raregram import storage
-from raregram.corpus import Options
-from raregram.counting import Plan
-from raregram.engines import count_table
+from raregram.corpus.contexts import open_contexts
+from raregram.corpus.documents import Options
+from raregram.corpus.fetch import fetch_reuters
+from raregram.counts import storage
+from raregram.counts.count import count_table
+from raregram.counts.kernel import Plan
 from raregram.errors import FileError
-from raregram.fetching import fetch_reuters
-from raregram.reading import open_contexts
-from raregram.scoring import score_columns
-from raregram.writing import output_format, score_writer
+from raregram.measure.score import score_columns
+from raregram.show.write import output_format, score_writer
 
 PAGE = 4096  # bytes, of which the size of a tmpfs is a multiple
 LARGE, INODES = 256 << 20, 100_000

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 import raregram as rg
-from raregram import storage
-from raregram.ratios import Floats
+from raregram.counts import storage
+from raregram.models.ratios import Floats
 
 EXPECTED = Path(__file__).with_suffix(".json")
 N = 4

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import raregram as rg
-from raregram import storage
-from raregram.describing import describe
+from raregram.counts import storage
+from raregram.show.describe import describe
 
 WORDS = ("the", "a", "in", "at", "of", "Mr", "said", "met", "naïve", "Bank", "42", "\U0001f600")
 ASKED = ["said Mr in", "the Bank at", "never seen here", "a met in"]

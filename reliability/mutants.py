@@ -43,7 +43,7 @@ TESTS = {  # of each module: those that stand beside it, so that nothing is foun
 }
 CONFTEST = """
 import duckdb, numba, pyarrow.parquet  # once, not in every process that a mutant is tried in
-import raregram.engines.local, raregram.fitting, raregram.sklearn, raregram.tuning
+import raregram.counts.engine, raregram.models.fit, raregram.sklearn, raregram.measure.tune
 from hypothesis import Phase, is_hypothesis_test
 
 few = {"max_examples": 12, "derandomize": True, "database": None, "phases": [Phase.explicit, Phase.generate]}
@@ -238,10 +238,10 @@ def changed_line(name: str, functions: dict[str, list[str]]) -> Mutant:
 def function_name(name: str) -> str:
     """Return module.Class.function from mutmut's name of a mutant.
 
-    >>> function_name("raregram.counts.xǁCountsǁload__mutmut_3"), function_name("raregram.ratios.x_mle__mutmut_1")
-    ('counts.Counts.load', 'ratios.mle')
+    >>> function_name("raregram.counts.table.xǁCountsǁload__mutmut_3")
+    'table.Counts.load'
     """
-    _, module, rest = name.partition("__mutmut_")[0].split(".")
+    *_, module, rest = name.partition("__mutmut_")[0].split(".")
     return ".".join([module, *(rest[2:].split("ǁ") if rest.startswith("xǁ") else [rest[2:]])])
 
 

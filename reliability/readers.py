@@ -37,10 +37,10 @@ from typing import Any
 
 import raregram as rg
 from mutations import BLANKS, strange_table
-from raregram.corpus import Options
+from raregram.corpus.documents import Options
+from raregram.corpus.formats import read_documents
+from raregram.corpus.formats.tables import documents_table
 from raregram.errors import RaregramError
-from raregram.formats import read_documents
-from raregram.formats.tables import documents_table
 from subjects import CONTEXTS, PACKINGS, Subject, make_subjects, pack
 
 SECONDS = 60.0  # that an input may take, of which all are small

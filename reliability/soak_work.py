@@ -30,8 +30,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import raregram as rg
-from raregram import shapes
-from raregram.synthetic import zipf_documents
+from raregram.measure.synthetic import zipf_documents
+from raregram.text import shapes
 
 DOCUMENTS, LENGTH, WORDS = 60, 80, 4_000  # of a corpus; WORDS is what comes again in every round
 FRESH = 0.02  # the share of words that never came before

@@ -24,15 +24,15 @@ import raregram as rg
 from loaders import forge, read_as_raregram_file, whole_files
 from mutations import BLIND, JSON, TEXT, Mutation
 from raregram.cli.experiments import _config, _load_results, _results_named
-from raregram.corpus import Documents, Options, Policy
-from raregram.counting import Plan, count_batch
-from raregram.downloads import unpack
+from raregram.corpus.contexts import read_contexts, read_counts
+from raregram.corpus.documents import Documents, Options, Policy
+from raregram.corpus.downloads import unpack
+from raregram.corpus.fetch import REUTERS_FILE
+from raregram.corpus.formats import read_documents
+from raregram.corpus.formats.footer import END, dictionary_sizes, read_footer
+from raregram.corpus.formats.tables import documents_table
+from raregram.counts.kernel import Plan, count_batch
 from raregram.errors import InputError, ParameterError
-from raregram.fetching import REUTERS_FILE
-from raregram.formats import read_documents
-from raregram.formats.footer import END, dictionary_sizes, read_footer
-from raregram.formats.tables import documents_table
-from raregram.reading import read_contexts, read_counts
 
 PACKINGS = {"gz": "gzip", "zst": "zstd", "bz2": "bz2", "lz4": "lz4"}
 
@@ -123,7 +123,7 @@ def read_as_settings(path: Path, rng: random.Random) -> None:
 
 def read_as_results(path: Path, rng: random.Random) -> None:
     """Read the results of an experiment and make the tables of a report."""
-    from raregram.report.tables import tables
+    from raregram.show.report.tables import tables
 
     results = _load_results(path)
     with _results_named(path):
@@ -239,7 +239,7 @@ denominator = "all"
 
 def _results() -> bytes:
     """Return the results of a tiny experiment."""
-    from raregram.experiment import Config, run
+    from raregram.measure.experiment import Config, run
 
     rng = random.Random(3)
     rows: dict[str, list[Any]] = {"items": [], "spans": []}

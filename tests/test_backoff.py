@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 import raregram as rg
 from conftest import corpora
-from raregram import backoff
-from raregram.contexts import ABSENT, CHUNK
-from raregram.counts import DENOMINATORS, SIDES
+from raregram.counts.storage import SpanRows
+from raregram.counts.table import DENOMINATORS, SIDES
 from raregram.errors import FileError, InputError, ParameterError
-from raregram.model import CRITERIA_OF_SPANS, MANY
-from raregram.pairs import PairTable
-from raregram.pruning import LEAST_GAIN
-from raregram.shapes import SHAPES, letter_shape, word_shape
-from raregram.storage import SpanRows
+from raregram.models import backoff
+from raregram.models.model import CRITERIA_OF_SPANS, MANY
+from raregram.models.pairs import PairTable
+from raregram.models.pruning import LEAST_GAIN
+from raregram.text.ngrams import ABSENT, CHUNK
+from raregram.text.shapes import SHAPES, letter_shape, word_shape
 
 EVERYTHING = 10**6  # a size at which no span is left out for saying little
 ROUNDING = 2.0**-17

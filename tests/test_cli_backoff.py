@@ -16,9 +16,9 @@ import pytest
 import raregram as rg
 from conftest import peak_kilobytes
 from raregram.cli import main, options
-from raregram.explanation import Explanation, Term
-from raregram.fitting import CONTEXTS_WORTH, UNIT_RIDGE
-from raregram.model import CRITERIA_OF_SPANS
+from raregram.models.explain import Explanation, Term
+from raregram.models.fit import CONTEXTS_WORTH, UNIT_RIDGE
+from raregram.models.model import CRITERIA_OF_SPANS
 
 RAREGRAM = Path(sys.executable).with_name("raregram")
 SPANS = ["units", "suffixes:5", "shapes:8"]

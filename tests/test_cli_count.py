@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import raregram as rg
-from raregram.synthetic import zipf_documents
+from raregram.measure.synthetic import zipf_documents
 from test_formats import CORPUS, write_conll, write_jsonl, write_slash
 
 RAREGRAM = Path(sys.executable).with_name("raregram")

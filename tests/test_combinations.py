@@ -45,12 +45,14 @@ from combinations import (
     run,
     text_of,
 )
-from raregram import reading, shapes, writing
-from raregram.corpus import expand
+from raregram.corpus import contexts as reading
+from raregram.corpus.documents import expand
+from raregram.corpus.formats import FORMATS, recognise
 from raregram.errors import InputError
-from raregram.evaluation import evaluate
-from raregram.formats import FORMATS, recognise
+from raregram.measure.evaluate import evaluate
 from raregram.serve.models import Shelf
+from raregram.show import write as writing
+from raregram.text import shapes
 
 WORDS = ["a", "b", "é", "New", "York", "\\x41", "C:\\temp", "\x1b[31m", "\x9b2J", "😀", "z\ufeff", "a\u200cb", '"q"']
 SPACED = ["New York", "York in", "x\u00a0y", "tab\tted", "two\nlines", "\u2028", "\r"]  # in lists alone

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raregram.contexts import build_vocabulary, label_matrix, number_items, parse_ngrams
 from raregram.errors import InputError
+from raregram.text.ngrams import build_vocabulary, label_matrix, number_items, parse_ngrams
 
 TEXT = st.text(alphabet=st.one_of(st.sampled_from(" \t\n\x1c\x85\xa0\u2003\u3000ab"), st.characters(codec="utf-8")))
 

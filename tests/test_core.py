@@ -17,7 +17,7 @@ import sys, raregram as rg
 counts = rg.Counts.from_contexts(["he lives in", "she said that"], ["LOC", None], spans=["units", "whole"])
 model = rg.fit(counts, "LOC", size=1)
 assert model.log_ratio(["he lives in"])[0] > 0
-import raregram.reading, raregram.describing, raregram.cli, raregram.engines
+import raregram.corpus.contexts, raregram.show.describe, raregram.cli, raregram.counts.count
 optional = {"pyspark", "matplotlib", "spacy", "sklearn", "scipy", "fastapi", "jinja2"}
 print(sorted(optional & set(sys.modules)))
 """

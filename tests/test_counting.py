@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import raregram as rg
 from conftest import as_dictionary
-from raregram.counts import parse_spans
-from raregram.engines import local
+from raregram.counts.count import local
+from raregram.counts.table import parse_spans
 from raregram.errors import InputError, ParameterError
-from raregram.shapes import word_shape
+from raregram.text.shapes import word_shape
 
 ITEMS = st.sampled_from(["a", "b", "Cat", "Dog,", "é", "\U0001f600", "walking", "talking", "7"])
 LABELS = st.sampled_from(["LOC", "PER", "GPE"])

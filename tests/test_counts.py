@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import raregram as rg
 from conftest import as_dictionary, corpora
-from raregram.counts import name_span, parse_spans, span_names, suffix, suffix_lengths
+from raregram.counts.storage import SpanRows
+from raregram.counts.table import name_span, parse_spans, span_names, suffix, suffix_lengths
 from raregram.errors import FileError, InputError, ParameterError
-from raregram.storage import SpanRows
 
 TARGETS = ["LOC", "PER"]
 SPANS = st.sampled_from([["units"], ["units", "suffixes:2"], ["whole"], ["suffixes:3", "whole"]])

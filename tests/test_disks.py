@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from raregram import drafts
+from raregram import atomic as drafts
 from raregram.errors import FileError
 
 RELIABILITY = Path(__file__).parents[1] / "reliability"

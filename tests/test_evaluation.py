@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import raregram as rg
-from raregram import evaluation
 from raregram.errors import InputError, ParameterError
-from raregram.evaluation import bands_of, curve_ranks, evaluate, measure, ranking, recall_curve, top_hits
+from raregram.measure import evaluate as evaluation
+from raregram.measure.evaluate import bands_of, curve_ranks, evaluate, measure, ranking, recall_curve, top_hits
 
 # Units at lam = 0 with n_nu = 16 and n_de = 4: r = (f_nu + 1) / 18 / ((f_de + 1) / 6), so a 3/2, b 5/6, e 2/3, c 1/2,
 # d 1/3, and 1 for what was never seen. Best first: a, never, b, e, c, d.

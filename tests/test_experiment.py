@@ -16,12 +16,13 @@ import numpy as np
 import pytest
 
 import raregram as rg
-from raregram import experiment, tuning
 from raregram.errors import InputError, ParameterError
-from raregram.evaluation import evaluate
-from raregram.experiment import Config
-from raregram.report import write_report
-from raregram.report.tables import findings, tables
+from raregram.measure import experiment
+from raregram.measure import tune as tuning
+from raregram.measure.evaluate import evaluate
+from raregram.measure.experiment import Config
+from raregram.show.report import write_report
+from raregram.show.report.tables import findings, tables
 
 RAREGRAM = Path(sys.executable).with_name("raregram")
 SMALL = {
@@ -306,7 +307,7 @@ def test_a_target_without_occurrences_in_test_measures_zero(config, documents, t
 
 
 def test_the_shipped_tags_are_checked(monkeypatch):
-    from raregram import standoff
+    from raregram.corpus import standoff
     from raregram.errors import FileError
 
     assert len(standoff.load_tags()) == 149_740
@@ -319,9 +320,9 @@ def test_the_shipped_tags_are_checked(monkeypatch):
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed, so the corpus cannot be fetched")
 def test_the_shipped_tags_are_what_the_tagger_finds(tmp_path, monkeypatch):
     """Tag a sample of the articles again, with the pipeline that made the shipped tags."""
-    from raregram.entities import load_pipeline
-    from raregram.standoff import load_tags, tagged_reuters
-    from raregram.tagging import DEFAULT_LABELS, tag
+    from raregram.corpus.ner import load_pipeline
+    from raregram.corpus.standoff import load_tags, tagged_reuters
+    from raregram.corpus.tagging import DEFAULT_LABELS, tag
 
     if "RAREGRAM_HOME" not in os.environ:
         monkeypatch.setenv("RAREGRAM_HOME", str(tmp_path / "home"))

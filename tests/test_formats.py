@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import raregram as rg
-from raregram.corpus import DOCUMENT_BYTES, Options, expand, spans_from_offsets
+from raregram.corpus.documents import DOCUMENT_BYTES, Options, expand, spans_from_offsets
+from raregram.corpus.formats import read_documents, recognise
+from raregram.corpus.formats.columns import decode_tags
+from raregram.corpus.formats.running import parse_xml
 from raregram.errors import FileError, InputError
-from raregram.formats import read_documents, recognise
-from raregram.formats.columns import decode_tags
-from raregram.formats.running import parse_xml
 
 CORPUS = [
     (["Mr", "Lee", "flew", "to", "New", "York", "."], [(1, 2, "PERSON"), (4, 6, "LOCATION")]),

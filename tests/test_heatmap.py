@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 import raregram as rg
-from raregram import drawing, heatmap
+from raregram import drawing
 from raregram.errors import ParameterError
+from raregram.show import heatmap
 
 TEXT = "she was in Rome and he met Ann in Oslo"
 
@@ -126,8 +127,8 @@ def test_explanations_without_evidence_are_drawn():
 
 
 def test_the_report_shows_test_articles_in_colours(tmp_path):
-    from raregram import experiment
-    from raregram.report.page import articles
+    from raregram.measure import experiment
+    from raregram.show.report.page import articles
 
     documents = [
         {"items": f"{i} {TEXT}".split(), "spans": [{"start": 4, "end": 5, "label": "LOC"}]} for i in range(30)

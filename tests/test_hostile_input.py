@@ -24,13 +24,27 @@ import pyarrow.parquet as pq
 import pytest
 
 import raregram as rg
-from raregram import cli, contexts, corpus, downloads, reading
+from raregram import cli
 from raregram.cli import experiments
-from raregram.corpus import HeldFile, Options, Policy, batches, expand
+from raregram.corpus import contexts as reading
+from raregram.corpus import documents as corpus
+from raregram.corpus import downloads
+from raregram.corpus.contexts import are_contexts, read_contexts, read_counts
+from raregram.corpus.documents import HeldFile, Options, Policy, batches, expand
+from raregram.corpus.fetch import REUTERS_FILE, fetch_reuters
+from raregram.corpus.formats import (
+    columns,
+    docbin,
+    footer,
+    parquet,
+    read_documents,
+    recognise,
+    reuters,
+    running,
+    tables,
+)
 from raregram.errors import FileError, InputError, ParameterError, RaregramError
-from raregram.fetching import REUTERS_FILE, fetch_reuters
-from raregram.formats import columns, docbin, footer, parquet, read_documents, recognise, reuters, running, tables
-from raregram.reading import are_contexts, read_contexts, read_counts
+from raregram.text import ngrams as contexts
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reliability"))
 
@@ -269,7 +283,7 @@ def test_labels_of_all_batches_are_counted_together(tmp_path, monkeypatch):
     (tmp_path / "d.jsonl").write_text(lines)
     with pytest.raises(InputError, match="there are 11 labels"):
         rg.count(tmp_path / "d.jsonl", n=1, memory_limit=1, threads=1, batch_bytes=1)
-    monkeypatch.setattr("raregram.reading.READ_BYTES", 16)
+    monkeypatch.setattr("raregram.corpus.contexts.READ_BYTES", 16)
     (tmp_path / "c.tsv").write_text("".join(f"L{number}\ta b\n" for number in range(12)))
     with pytest.raises(InputError, match=r"there are 1[12] labels"):
         read_counts([str(tmp_path / "c.tsv")])
@@ -698,7 +712,7 @@ def test_strange_results_are_named(tmp_path, text):
 
 
 def test_documents_of_two_kinds_are_no_corpus(tmp_path):
-    from raregram.experiment import Config, load_corpus
+    from raregram.measure.experiment import Config, load_corpus
 
     (tmp_path / "d.jsonl").write_text('{"text": "a b"}\n{"items": ["a"]}\n')
     with pytest.raises(InputError, match=r"some documents in .*d\.jsonl are texts and some lists of items"):

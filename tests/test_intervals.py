@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import raregram as rg
 from conftest import corpora
 from raregram.errors import InputError, ParameterError
-from raregram.synthetic import SyntheticCorpus
+from raregram.measure.synthetic import SyntheticCorpus
 
 ESTIMATORS = ["backoff", "product", "selective"]
 SPANS = ["suffixes:3", "shapes:3"]

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import raregram as rg
-from raregram import contexts
-from raregram.contexts import KnownWords
-from raregram.synthetic import SyntheticCorpus
+from raregram.measure.synthetic import SyntheticCorpus
+from raregram.text import ngrams as contexts
+from raregram.text.ngrams import KnownWords
 
 SPACES = "".join(chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace())
 ALIKE = "\u00a1\u0084\u1681\u200b\u2027\u2030\u205e\u3001\u180e\ufeff\x1b\x21\x00\x7f\x80"  # next to white space

@@ -19,11 +19,11 @@ from pathlib import Path
 import pytest
 
 import raregram as rg
-from raregram import drafts
+from raregram import atomic as drafts
 from raregram.cli import experiments
+from raregram.corpus.fetch import fetch_reuters
 from raregram.errors import FileError
-from raregram.experiment import Config, load_corpus
-from raregram.fetching import fetch_reuters
+from raregram.measure.experiment import Config, load_corpus
 
 RELIABILITY = Path(__file__).parents[1] / "reliability"
 sys.path.insert(0, str(RELIABILITY))
@@ -281,7 +281,9 @@ def test_two_runs_do_not_share_unfinished_work(tmp_path):
 
 def test_an_experiment_whose_report_fails_keeps_what_it_has_measured(inputs, tmp_path, monkeypatch):
     config = Config(corpus=(str(inputs / "a.jsonl"),), n=3, k=15, sizes=(2,), lams=(1e-3,), targets=("LOC",))
-    monkeypatch.setattr("raregram.experiment.run", lambda config, corpus, work, say: (work / "cells").touch() or {})
+    monkeypatch.setattr(
+        "raregram.measure.experiment.run", lambda config, corpus, work, say: (work / "cells").touch() or {}
+    )
     with pytest.raises(RuntimeError, match="no report"), experiments._run(config, tmp_path, quiet=True):
         raise RuntimeError("no report")
     assert [path.name for path in tmp_path.glob(".work-*/[!.]*")] == ["cells"]

@@ -19,10 +19,11 @@ import pytest
 
 import raregram as rg
 from combinations import read_csv, read_json, read_parquet, run
-from raregram import reading, shapes
 from raregram.cli.options import parse_names, parse_pairs
+from raregram.corpus import contexts as reading
 from raregram.errors import InputError, MissingExtraError, ParameterError
 from raregram.sklearn import FeatureSelectiveLR
+from raregram.text import shapes
 
 RAREGRAM = Path(sys.executable).with_name("raregram")
 
@@ -342,7 +343,7 @@ def test_a_table_with_shapes_is_the_same_after_a_round_trip(folder):
 
 
 def test_a_training_table_of_another_kind_is_refused(folder):
-    from raregram.evaluation import evaluate
+    from raregram.measure.evaluate import evaluate
 
     documents = [{"text": "a b c a b d a c e", "spans": [(2, 3, "LOC")]}]
     told = {"spans": ["whole"], "targets": ["LOC"]}
@@ -520,8 +521,8 @@ def test_the_largest_ridges_are_finite_or_refused():
 
 
 def test_tables_for_tuning_and_evaluation_fit_the_training(folder):
-    from raregram.evaluation import evaluate
-    from raregram.tuning import Grid
+    from raregram.measure.evaluate import evaluate
+    from raregram.measure.tune import Grid
 
     documents = [{"items": ["a", "in", "Rome", "x", "in", "Rome"], "spans": [(2, 3, "LOC"), (5, 6, "LOC")]}]
     told = {"spans": ["whole"], "targets": ["LOC"]}

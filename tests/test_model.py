@@ -17,13 +17,15 @@ from sklearn.preprocessing import OneHotEncoder
 
 import raregram as rg
 from conftest import corpora
-from raregram import ratios, selection, shapes, storage
-from raregram.contexts import KINDS
-from raregram.counts import DENOMINATORS, SIDES
+from raregram.counts import storage
+from raregram.counts.storage import SpanRows, SpanTable
+from raregram.counts.table import DENOMINATORS, SIDES
 from raregram.errors import FileError, InputError, ParameterError
-from raregram.model import COLUMNS, ESTIMATORS, UNSEEN
-from raregram.storage import SpanRows, SpanTable
-from raregram.synthetic import SyntheticCorpus
+from raregram.measure.synthetic import SyntheticCorpus
+from raregram.models import ratios, selection
+from raregram.models.model import COLUMNS, ESTIMATORS, UNSEEN
+from raregram.text import shapes
+from raregram.text.ngrams import KINDS
 
 SPANS = ["units", "suffixes:2", "whole"]
 
@@ -333,8 +335,8 @@ def test_the_command_line_offers_what_the_library_has():
     from typing import get_args
 
     from raregram.cli import options
-    from raregram.corpus import ON_ERROR, SPLITS
-    from raregram.formats import CONTEXTS, FORMATS
+    from raregram.corpus.documents import ON_ERROR, SPLITS
+    from raregram.corpus.formats import CONTEXTS, FORMATS
 
     assert get_args(options.EstimatorName) == tuple(ESTIMATORS)
     assert get_args(options.Criterion) == selection.CRITERIA
@@ -530,7 +532,7 @@ def test_many_words_take_the_fast_way_and_few_do_not(model, corpus, monkeypatch)
     """Both find the same items, also where some are unknown to the model."""
     contexts = [context.replace("bank", "Unheard") for context in corpus[0]]
     few = np.concatenate([model.numbers(contexts[i : i + 100]) for i in range(0, 1000, 100)])
-    monkeypatch.setattr("raregram.model.MANY", 10)
+    monkeypatch.setattr("raregram.models.model.MANY", 10)
     np.testing.assert_array_equal(model.numbers(contexts), few)
     monkeypatch.setattr(rg.Model, "parse", None)  # the slow way would fail
     np.testing.assert_array_equal(model.numbers(contexts), few)
@@ -562,8 +564,8 @@ def test_compiled_loops_number_items_as_arrow_does(corpus, monkeypatch, estimato
     model = rg.fit(counts, "LOC", estimator, size=50)
     others = ["claimed Friday at in", "at zz Friday claimed", "Friday claimed in at", *contexts[:30]]
     few = np.concatenate([model.numbers([text]) for text in others])
-    monkeypatch.setattr("raregram.model.MANY", 10)
-    monkeypatch.setattr("raregram.model.KnownWords", PlainWords)
+    monkeypatch.setattr("raregram.models.model.MANY", 10)
+    monkeypatch.setattr("raregram.models.model.KnownWords", PlainWords)
     monkeypatch.setattr(PlainWords, "asked", 0)
     np.testing.assert_array_equal(model.numbers(others), few)
     assert PlainWords.asked == 1
@@ -576,8 +578,8 @@ def test_compiled_loops_number_items_as_arrow_does(corpus, monkeypatch, estimato
 
 def test_compiled_loops_are_for_words_alone(monkeypatch):
     model = rg.fit(rg.Counts.from_contexts(["ab", "cd"] * 2, ["T", None] * 2, kind="letters"), "T")
-    monkeypatch.setattr("raregram.model.MANY", 10)
-    monkeypatch.setattr("raregram.model.KnownWords", PlainWords)
+    monkeypatch.setattr("raregram.models.model.MANY", 10)
+    monkeypatch.setattr("raregram.models.model.KnownWords", PlainWords)
     with pytest.raises(InputError, match="N-gram 1 has 3 letters, expected 2"):
         model.numbers(["a b"] * 12)
 

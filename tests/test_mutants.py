@@ -109,7 +109,9 @@ def test_a_mutant_is_the_line_that_differs():
     kept = ["def x_f__mutmut_orig(a):", "    b = a + 1", "    return b"]
     mutated = ["def x_f__mutmut_2(a):", "    b = a - 1", "    return b"]
     both = {"x_f__mutmut_orig": kept, "x_f__mutmut_2": mutated}
-    assert mutants.changed_line("raregram.ratios.x_f__mutmut_2", both) == Mutant("ratios.f", "b = a + 1", "b = a - 1")
+    assert mutants.changed_line("raregram.models.ratios.x_f__mutmut_2", both) == Mutant(
+        "ratios.f", "b = a + 1", "b = a - 1"
+    )
 
 
 def test_mutants_are_counted_by_what_became_of_them():

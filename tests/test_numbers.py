@@ -22,7 +22,7 @@ import raregram as rg
 from conftest import as_dictionary, corpora
 from raregram.cli import app
 from raregram.errors import InputError
-from raregram.tables import make_cells
+from raregram.models.tables import make_cells
 
 RAREGRAM = Path(sys.executable).with_name("raregram")
 LARGEST = 2**53

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from raregram import errors, ratios
+from raregram import errors
+from raregram.models import ratios
 
 # Table I of the paper: (n_de, f_de, n_nu, f_nu) and both estimates at lam = 1e-5.
 TABLE_I = [

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import raregram as rg
-from raregram.experiment import Config
+from raregram.measure.experiment import Config
 
 PROJECT = Path(__file__).resolve().parent.parent
 BENCHMARKS = PROJECT / "benchmarks"

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import chi2_contingency
 from sklearn.metrics import mutual_info_score
 
-from raregram import errors, selection
+from raregram import errors
+from raregram.models import selection
 
 TABLES = st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(1, 30), st.integers(1, 30)).map(
     lambda cells: (cells[0], cells[1], cells[0] + cells[2], cells[1] + cells[3])  # f_nu, f_de, n_nu, n_de

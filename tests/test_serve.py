@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import raregram as rg
-from raregram import shapes
+from raregram.text import shapes
 
 schemathesis = pytest.importorskip(
     "schemathesis", reason="schemathesis is not installed: pip install 'raregram[test]'"

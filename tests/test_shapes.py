@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 import raregram as rg
 from raregram.errors import FileError, InputError, ParameterError
-from raregram.shapes import LONGEST_REMEMBERED, SHAPES, SHORT, letter_shape, shape_function, shapes_of, word_shape
+from raregram.text.shapes import (
+    LONGEST_REMEMBERED,
+    SHAPES,
+    SHORT,
+    letter_shape,
+    shape_function,
+    shapes_of,
+    word_shape,
+)
 
 LOWER = st.text(string.ascii_lowercase, min_size=1, max_size=12)
 CORE = st.one_of(LOWER, LOWER.map(str.upper), LOWER.map(str.capitalize), st.integers(0, 10**6).map(str))

@@ -22,16 +22,17 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import raregram as rg
 from combinations import CONTEXT_READERS, run
-from raregram import evaluation, storage
-from raregram.corpus import Options
-from raregram.counting import Plan
-from raregram.engines import count_on_spark
-from raregram.engines.spark import counting
-from raregram.engines.spark.cluster import Cluster, connect
-from raregram.engines.spark.counting import _cut, add_blocks, join_items, split_items, write_counts
-from raregram.engines.spark.evaluating import evaluate
-from raregram.engines.spark.scoring import open_contexts, rank, score, write_scores
+from raregram.corpus.documents import Options
+from raregram.counts import storage
+from raregram.counts.count import count_on_spark
+from raregram.counts.kernel import Plan
 from raregram.errors import FileError, InputError, MissingExtraError, ParameterError
+from raregram.measure import evaluate as evaluation
+from raregram.spark import counting
+from raregram.spark.counting import _cut, add_blocks, join_items, split_items, write_counts
+from raregram.spark.evaluating import evaluate
+from raregram.spark.scoring import open_contexts, rank, score, write_scores
+from raregram.spark.session import Cluster, connect
 from standalone import LOOPBACK, Standalone, java_version
 from test_combinations import tables, trained, written
 
@@ -453,8 +454,8 @@ def test_an_evaluation_is_the_same(spark, models, folder, tmp_path, name):
 
 @needs_java
 def test_a_program_with_a_session_of_its_own(spark, models, folder, tmp_path):
-    """The functions of `raregram.engines.spark` take DataFrames and paths, and find the session themselves."""
-    from raregram.engines import spark as engine
+    """The functions of `raregram.spark` take DataFrames and paths, and find the session themselves."""
+    from raregram.counts.count import spark as engine
 
     header = engine.count(str(folder / "parquet"), str(tmp_path / "out"), n=3, spans=("whole",), targets=("LOC",))
     table = rg.Counts.load(tmp_path / "out")

@@ -88,7 +88,7 @@ def watch(event, arguments):
 sys.addaudithook(watch)
 """
 NO_NETWORK = """
-import raregram as rg, raregram.cli, raregram.reading, raregram.describing
+import raregram as rg, raregram.cli, raregram.corpus.contexts, raregram.show.describe
 import socket
 from typer.testing import CliRunner
 

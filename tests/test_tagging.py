@@ -13,11 +13,12 @@ from types import SimpleNamespace
 import pyarrow.parquet as pq
 import pytest
 
-from raregram import entities, tagging
-from raregram.corpus import Options
-from raregram.entities import cut_text, find_entities, load_pipeline
+from raregram.corpus import ner as entities
+from raregram.corpus import tagging
+from raregram.corpus.documents import Options
+from raregram.corpus.ner import cut_text, find_entities, load_pipeline
+from raregram.corpus.tagging import DEFAULT_LABELS, METADATA_KEY, tag
 from raregram.errors import FileError, InputError, MissingExtraError, ParameterError, RaregramError
-from raregram.tagging import DEFAULT_LABELS, METADATA_KEY, tag
 
 spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
 needs_english = pytest.mark.skipif(
@@ -65,7 +66,7 @@ def tagged(tmp_path, texts, **options):
 
 
 def test_importing_does_not_import_spacy():
-    code = "import sys, raregram.tagging; sys.exit('spacy' in sys.modules)"
+    code = "import sys, raregram.corpus.tagging; sys.exit('spacy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -204,7 +205,7 @@ def test_texts_longer_than_spacy_takes(tmp_path, ruled):
 
 KILLED = """
 import json, sys
-from raregram import tagging
+from raregram.corpus import tagging
 tagging.CHUNK_DOCUMENTS = 4
 tagging.tag([sys.argv[1]], sys.argv[2], processes=int(sys.argv[3]))
 """
@@ -323,7 +324,7 @@ def test_a_process_that_dies_is_reported_and_the_run_can_go_on(tmp_path, ruled, 
 
 
 def test_what_a_component_prints_does_not_disturb(tmp_path, ruled, monkeypatch):
-    prints = "import raregram.entities as t; f = t.find_entities\n"
+    prints = "import raregram.corpus.ner as t; f = t.find_entities\n"
     prints += "t.find_entities = lambda *a: (print('hello'), f(*a))[1]\nt.serve()"
     monkeypatch.setattr(entities, "SERVE", prints)
     (row,) = tagged(tmp_path, ["in Paris"], pipeline=ruled, processes=2)

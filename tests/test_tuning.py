@@ -10,9 +10,10 @@ from sklearn.metrics import average_precision_score
 
 import raregram as rg
 from conftest import corpora
-from raregram import evaluation, tuning
 from raregram.errors import InputError, ParameterError
-from raregram.evaluation import evaluate, f1_score, ranking, top_hits
+from raregram.measure import evaluate as evaluation
+from raregram.measure import tune as tuning
+from raregram.measure.evaluate import evaluate, f1_score, ranking, top_hits
 
 
 def count(corpus, spans=("units", "whole")):

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import raregram as rg
-from raregram.contexts import split_texts
-from raregram.evaluation import correct_types
-from raregram.experiment import Config, load_corpus, split_corpus
-from raregram.synthetic import SyntheticCorpus
+from raregram.measure.evaluate import correct_types
+from raregram.measure.experiment import Config, load_corpus, split_corpus
+from raregram.measure.synthetic import SyntheticCorpus
+from raregram.text.ngrams import split_texts
 from rivals import Bools
 
 Say = Callable[[str], None]

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 import raregram as rg
-from raregram.experiment import Config
+from raregram.measure.experiment import Config
 from rivals import Bools, Floats, Rival
 
 DEFAULT = Config()

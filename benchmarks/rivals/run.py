@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from measuring import own_peak_bytes
-from raregram.evaluation import TOP, f1_score, top_hits
+from raregram.measure.evaluate import TOP, f1_score, top_hits
 from rivals import Bools, Floats, Rival, Task, load
 from rivals.data import Data
 

@@ -18,27 +18,28 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from raregram import errors, ratios, selection
-    from raregram.counts import Counts
-    from raregram.engines import count
-    from raregram.explanation import Explanation, Term
-    from raregram.fitting import fit
-    from raregram.heatmap import heat_map
-    from raregram.model import Model, Settings
+    from raregram import errors
+    from raregram.counts.count import count
+    from raregram.counts.table import Counts
+    from raregram.models import ratios, selection
+    from raregram.models.explain import Explanation, Term
+    from raregram.models.fit import fit
+    from raregram.models.model import Model, Settings
+    from raregram.show.heatmap import heat_map
 
 # Imported when first used, so that `raregram --help` does not wait for NumPy and Arrow.
 _HOME = {
-    "Counts": "raregram.counts",
-    "Explanation": "raregram.explanation",
-    "Model": "raregram.model",
-    "Settings": "raregram.model",
-    "Term": "raregram.explanation",
-    "count": "raregram.engines",
-    "errors": "",
-    "fit": "raregram.fitting",
-    "heat_map": "raregram.heatmap",
-    "ratios": "",
-    "selection": "",
+    "Counts": "raregram.counts.table",
+    "Explanation": "raregram.models.explain",
+    "Model": "raregram.models.model",
+    "Settings": "raregram.models.model",
+    "Term": "raregram.models.explain",
+    "count": "raregram.counts.count",
+    "errors": "raregram.errors",
+    "fit": "raregram.models.fit",
+    "heat_map": "raregram.show.heatmap",
+    "ratios": "raregram.models.ratios",
+    "selection": "raregram.models.selection",
 }
 
 __all__ = [
@@ -61,8 +62,8 @@ def __getattr__(name: str) -> object:
     """Import a public name from its module the first time that it is asked for."""
     if name not in _HOME:
         raise AttributeError(f"module 'raregram' has no attribute {name!r}")
-    home = _HOME[name]
-    value = getattr(import_module(home), name) if home else import_module(f"raregram.{name}")
+    module = import_module(_HOME[name])
+    value = getattr(module, name, module)
     globals()[name] = value
     return value
 

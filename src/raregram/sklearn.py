@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from raregram.contexts import LONGEST_NGRAM, NGrams
-from raregram.counts import Counts
+from raregram.counts.table import Counts
 from raregram.errors import InputError, MissingExtraError, shorten
-from raregram.fitting import fit
-from raregram.model import ESTIMATORS, Model
-from raregram.ratios import Floats
+from raregram.models.fit import fit
+from raregram.models.model import ESTIMATORS, Model
+from raregram.models.ratios import Floats
+from raregram.text.ngrams import LONGEST_NGRAM, NGrams
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from raregram.errors import ClusterError, ParameterError
 
 if TYPE_CHECKING:
-    from raregram.engines.spark.cluster import Cluster
+    from raregram.spark.session import Cluster
 
 
 @contextmanager
 def spark_cluster(master: str | None, settings: list[str] | None, quiet: bool) -> Iterator[Cluster]:
     """Open a session, and stop it in the end; what Spark has to say goes to a file, which an error names."""
-    from raregram.engines.spark.cluster import Cluster, connect
-    from raregram.progress import progress
+    from raregram.show.progress import progress
+    from raregram.spark.session import Cluster, connect
 
     given = dict(setting.partition("=")[::2] for setting in settings or [])
     for name, value in given.items():

@@ -34,8 +34,8 @@ from raregram.cli.printing import print_facts, print_json, report, say
 from raregram.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
-    from raregram.corpus import Options
-    from raregram.counting import Plan
+    from raregram.corpus.documents import Options
+    from raregram.counts.kernel import Plan
 
 
 def fetch(
@@ -54,8 +54,8 @@ def fetch(
 
     Example: raregram fetch reuters
     """
-    from raregram.fetching import fetch_reuters
-    from raregram.progress import progress
+    from raregram.corpus.fetch import fetch_reuters
+    from raregram.show.progress import progress
 
     with progress(f"bytes of {corpus} fetched", quiet) as tick:
         found = fetch_reuters(source, progress=tick, refresh=refresh)
@@ -96,11 +96,11 @@ def tag(
 
     Example: raregram tag articles/ --out tagged.parquet
     """
-    from raregram import tagging
-    from raregram.corpus import Options, reads_once
-    from raregram.formats import read_documents
-    from raregram.nlp import import_spacy
-    from raregram.progress import progress
+    from raregram.corpus import tagging
+    from raregram.corpus.documents import Options, reads_once
+    from raregram.corpus.formats import read_documents
+    from raregram.corpus.nlp import import_spacy
+    from raregram.show.progress import progress
 
     import_spacy()  # raises before the documents are read
     options = Options(format=format, split=split)
@@ -199,8 +199,8 @@ def count(
             min_count=min_count,
         )  # fmt: skip
     else:
-        from raregram.corpus import Options, Policy
-        from raregram.counting import Plan
+        from raregram.corpus.documents import Options, Policy
+        from raregram.counts.kernel import Plan
 
         documents = (sources or None, numerator or None, denominator or None)
         plan = Plan(
@@ -245,8 +245,8 @@ def merge(
 
     Example: raregram merge 2024.counts 2025.counts --subtract withdrawn.counts --out now.counts
     """
-    from raregram.counts import Counts
-    from raregram.drafts import check_target
+    from raregram.atomic import check_target
+    from raregram.counts.table import Counts
 
     check_target(out)
     counts = Counts.load(sources[0])
@@ -260,7 +260,7 @@ def merge(
 
 
 def _are_contexts(sources: list[str], format_name: str | None) -> bool:
-    from raregram.reading import are_contexts
+    from raregram.corpus.contexts import are_contexts
 
     return format_name == "contexts" or (format_name is None and are_contexts(sources))
 
@@ -268,9 +268,9 @@ def _are_contexts(sources: list[str], format_name: str | None) -> bool:
 def _count_contexts(
     sources: list[str], out: str, columns: str | None, quiet: bool, *, min_count: int, **options: Any
 ) -> None:
-    from raregram.drafts import check_target
-    from raregram.progress import progress
-    from raregram.reading import read_counts
+    from raregram.atomic import check_target
+    from raregram.corpus.contexts import read_counts
+    from raregram.show.progress import progress
 
     check_target(out)
     with progress("contexts counted", quiet) as tick:
@@ -282,8 +282,10 @@ def _count_documents(
     sources: tuple[Any, Any, Any], plan: Plan, options: Options, out: str, quiet: bool, **resources: Any
 ) -> int:
     """Count documents into a file; return how many were skipped."""
-    from raregram import drafts, engines, storage
-    from raregram.progress import progress
+    from raregram import atomic as drafts
+    from raregram.counts import count as engines
+    from raregram.counts import storage
+    from raregram.show.progress import progress
 
     drafts.check_target(out)
     with (
@@ -308,12 +310,12 @@ def _count_on_spark(
 
     `where` is the cluster's master, its settings and whether to be quiet.
     """
-    from raregram import engines
     from raregram.cli.clusters import spark_cluster
-    from raregram.describing import counts_line
+    from raregram.counts import count as engines
+    from raregram.show.describe import counts_line
 
     with spark_cluster(*where) as cluster:
-        from raregram.engines.spark.counting import write_counts
+        from raregram.spark.counting import write_counts
 
         count = engines.count_on_spark(sources, plan, options, cluster=cluster, memory_limit=memory_limit)
         told = write_counts(count, out)

@@ -40,11 +40,11 @@ from raregram.errors import (
 )
 
 if TYPE_CHECKING:
-    from raregram.counts import Counts
-    from raregram.evaluation import Evaluation
-    from raregram.experiment import Config
-    from raregram.model import Model
-    from raregram.tuning import Cell
+    from raregram.counts.table import Counts
+    from raregram.measure.evaluate import Evaluation
+    from raregram.measure.experiment import Config
+    from raregram.measure.tune import Cell
+    from raregram.models.model import Model
 
 SHADES = " ░▒▓█"
 TunedEstimator = Literal["selective", "backoff"]
@@ -83,9 +83,9 @@ def evaluate(
 
     Example: raregram evaluate loc.rgm test.parquet --training train.counts
     """
-    from raregram.counts import Counts
-    from raregram.evaluation import evaluate as measure
-    from raregram.model import Model
+    from raregram.counts.table import Counts
+    from raregram.measure.evaluate import evaluate as measure
+    from raregram.models.model import Model
 
     model = Model.load(model_file)
     if engine == "spark":
@@ -139,11 +139,11 @@ def tune(
 
     Example: raregram tune train.counts valid.parquet --target LOC --estimator backoff --out loc.rgm
     """
-    from raregram.counts import Counts
-    from raregram.drafts import check_target
-    from raregram.fitting import only_target
-    from raregram.progress import progress
-    from raregram.tuning import Grid, choose
+    from raregram.atomic import check_target
+    from raregram.counts.table import Counts
+    from raregram.measure.tune import Grid, choose
+    from raregram.models.fit import only_target
+    from raregram.show.progress import progress
 
     wanted = (_numbers(sizes, int, "sizes"), _numbers(lams, float, "lams"))
     priors = (_numbers(worths, float, "worths"), _numbers(taus, float, "taus"))
@@ -208,7 +208,7 @@ def reproduce(
 
     Example: raregram reproduce --out reproduce
     """
-    from raregram.report import check_installed, write_report
+    from raregram.show.report import check_installed, write_report
 
     check_installed()  # before the work, which takes minutes
     folder = Path(out)
@@ -287,19 +287,19 @@ def _evaluate_on_spark(
 ) -> Evaluation:
     """Measure a model on a Spark cluster."""
     from raregram.cli.clusters import spark_cluster
-    from raregram.corpus import Options
+    from raregram.corpus.documents import Options
 
     with spark_cluster(master, spark, quiet=False) as cluster:
-        from raregram.engines.spark.evaluating import evaluate as measure
+        from raregram.spark.evaluating import evaluate as measure
 
         return measure(cluster, model, documents, Options(*reading), k=k, training=training)
 
 
 def _types_of(sources: list[str], like: Any, targets: list[str], format_name: str | None, split: str) -> Counts:
     """Return the count table of documents with whole N-grams, laid out like a model or another table."""
-    from raregram.counts import Counts
-    from raregram.engines import count
-    from raregram.storage import is_raregram_file
+    from raregram.counts.count import count
+    from raregram.counts.storage import is_raregram_file
+    from raregram.counts.table import Counts
 
     if all(map(is_raregram_file, sources)):
         return sum(map(Counts.load, sources[1:]), start=Counts.load(sources[0]))
@@ -316,7 +316,7 @@ def _numbers(text: str, kind: Any, name: str) -> list[Any]:
 
 def _config(path: str | None, changes: dict[str, Any]) -> Config:
     """Return the paper's experiment with the settings of a file and of the command line."""
-    from raregram.experiment import Config
+    from raregram.measure.experiment import Config
 
     settings: dict[str, Any] = {}
     if path is not None:
@@ -337,8 +337,8 @@ def _config(path: str | None, changes: dict[str, Any]) -> Config:
 @contextmanager
 def _run(config: Config, folder: Path, quiet: bool) -> Iterator[dict[str, Any]]:
     """Run an experiment and give its results; what is finished is in a hidden folder until they have been written."""
-    from raregram import experiment
-    from raregram.drafts import sole_use, write_errors_named
+    from raregram.atomic import sole_use, write_errors_named
+    from raregram.measure import experiment
 
     def tell(text: str) -> None:
         if not quiet:
@@ -384,7 +384,7 @@ def _read(path: Path, most: int) -> bytes:
 
 def _save_results(results: dict[str, Any], path: Path) -> None:
     """Write the results last, so that their existence means that all is there."""
-    from raregram.drafts import atomic_path
+    from raregram.atomic import atomic_path
 
     with atomic_path(path) as draft:
         draft.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
@@ -392,8 +392,8 @@ def _save_results(results: dict[str, Any], path: Path) -> None:
 
 def _summary(results: dict[str, Any], page: Path) -> str:
     """Return the main tables for the terminal, and the report's path as the last line."""
-    from raregram.report.page import show
-    from raregram.report.tables import tables
+    from raregram.show.report.page import show
+    from raregram.show.report.tables import tables
 
     lines = []
     for table in tables(results):

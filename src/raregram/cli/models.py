@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from raregram.contexts import NGrams
-    from raregram.engines.spark.cluster import Cluster
-    from raregram.engines.spark.scoring import Contexts
-    from raregram.model import Model
-    from raregram.ranking import Ranking
-    from raregram.reading import Batch
+    from raregram.corpus.contexts import Batch
+    from raregram.measure.rank import Ranking
+    from raregram.models.model import Model
+    from raregram.spark.scoring import Contexts
+    from raregram.spark.session import Cluster
+    from raregram.text.ngrams import NGrams
 
 LONGEST = 5  # suffix that `fit` counts for `backoff`, unless told,
 LONGEST_SHAPES = 8  # and suffix of shapes
@@ -132,10 +132,10 @@ def fit(
 
     Another: raregram fit all.counts --estimator backoff --target LOC --out loc.rgm
     """
-    from raregram import fitting
-    from raregram.drafts import check_target
-    from raregram.progress import progress
-    from raregram.reading import read_counts
+    from raregram.atomic import check_target
+    from raregram.corpus.contexts import read_counts
+    from raregram.models import fit as fitting
+    from raregram.show.progress import progress
 
     for name, ridge in (("lam", lam), ("unit_lam", unit_lam)):  # before the input is read, which may take long
         if ridge is not None:
@@ -215,11 +215,11 @@ def score(
 
     Example: `cat new.txt | raregram score loc.rgm > scored.tsv`
     """
-    from raregram.model import Model
-    from raregram.progress import progress
-    from raregram.reading import documents_alone, open_contexts
-    from raregram.scoring import score_columns
-    from raregram.writing import output_format, score_writer
+    from raregram.corpus.contexts import documents_alone, open_contexts
+    from raregram.measure.score import score_columns
+    from raregram.models.model import Model
+    from raregram.show.progress import progress
+    from raregram.show.write import output_format, score_writer
 
     model, wanted = Model.load(model_file), level if interval else None
     if engine == "spark":
@@ -272,10 +272,10 @@ def rank(
     """
     import numpy as np
 
-    from raregram.model import Model
-    from raregram.progress import progress
-    from raregram.ranking import Top
-    from raregram.reading import open_contexts
+    from raregram.corpus.contexts import open_contexts
+    from raregram.measure.rank import Top
+    from raregram.models.model import Model
+    from raregram.show.progress import progress
 
     model = Model.load(model_file)
     wanted = level if by == "lower" else None
@@ -322,7 +322,7 @@ def explain(
 
     Example: raregram explain loc.rgm "the annual meeting of the company was held yesterday in"
     """
-    from raregram.model import Model
+    from raregram.models.model import Model
 
     model = Model.load(model_file)
     explanations = [model.explain(ngram) for ngram in ngrams]
@@ -343,7 +343,7 @@ def info(
 
     Example: raregram info loc.rgm
     """
-    from raregram.describing import describe
+    from raregram.show.describe import describe
 
     print_facts(describe(file), as_json)
 
@@ -365,7 +365,7 @@ def _scored(
     """
     import pyarrow as pa
 
-    from raregram.scoring import score_rows
+    from raregram.measure.score import score_rows
 
     for batch in batches:
         if batch.documents:
@@ -402,7 +402,7 @@ def _on_spark(
 
     rename = parse_columns(columns)
     with spark_cluster(*where) as cluster:
-        from raregram.engines.spark.scoring import open_contexts
+        from raregram.spark.scoring import open_contexts
 
         return work(cluster, open_contexts(cluster, sources or ["-"], model, rename))
 
@@ -413,7 +413,7 @@ def _score_to(out: str | None, model: Model, level: float | None, name: str) -> 
         raise ParameterError("on Spark, scores go to a folder: name it with --out")
 
     def work(cluster: Cluster, contexts: Contexts) -> None:
-        from raregram.engines.spark import scoring
+        from raregram.spark import scoring
 
         scoring.write_scores(cluster, scoring.score(cluster, model, contexts, level, name), out)
 
@@ -424,7 +424,7 @@ def _rank_top(top: int, model: Model, level: float | None) -> Callable[[Cluster,
     """Return what ranks a table on Spark."""
 
     def work(cluster: Cluster, contexts: Contexts) -> Ranking:
-        from raregram.engines.spark import scoring
+        from raregram.spark import scoring
 
         return scoring.rank(cluster, model, contexts, top, level)
 

@@ -124,7 +124,7 @@ def _unescape(part: str) -> str:
 
 def parse_columns(text: str | None) -> dict[str, str]:
     """Parse --columns."""
-    from raregram.reading import COLUMNS
+    from raregram.corpus.contexts import COLUMNS
 
     pairs = parse_pairs(text)
     for name in pairs:

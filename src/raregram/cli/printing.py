@@ -15,8 +15,8 @@ def say(text: str) -> None:
 
 def report(path: str, as_json: bool, quiet: bool, more: dict[str, Any] | None = None) -> None:
     """Say what was written."""
-    from raregram.describing import describe, summary
-    from raregram.drafts import is_stream
+    from raregram.atomic import is_stream
+    from raregram.show.describe import describe, summary
 
     if is_stream(path):
         return
@@ -28,7 +28,7 @@ def report(path: str, as_json: bool, quiet: bool, more: dict[str, Any] | None = 
 
 def print_facts(facts: dict[str, Any], as_json: bool) -> None:
     """Print facts for people or for programs."""
-    from raregram.describing import as_text
+    from raregram.show.describe import as_text
 
     if as_json:
         print_json(facts)
@@ -38,6 +38,6 @@ def print_facts(facts: dict[str, Any], as_json: bool) -> None:
 
 def print_json(value: Any) -> None:
     """Print JSON on one line; where the terminal's encoding lacks a character, as an escape of JSON."""
-    from raregram.writing import to_json
+    from raregram.show.write import to_json
 
     print(to_json(value, sys.stdout.encoding))

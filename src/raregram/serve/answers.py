@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from raregram.contexts import PAD, NGrams
 from raregram.errors import RaregramError
-from raregram.explanation import Explanation
-from raregram.heatmap import PIECE, boundary_scores, first_and_last, split_text
-from raregram.model import Model
-from raregram.ranking import Top
-from raregram.ratios import Floats
+from raregram.measure.rank import Top
+from raregram.models.explain import Explanation
+from raregram.models.model import Model
+from raregram.models.ratios import Floats
+from raregram.models.tables import WholeTable
 from raregram.serve import schemas
 from raregram.serve.models import ReadyModel, Served, Shelf
-from raregram.tables import WholeTable
+from raregram.show.heatmap import PIECE, boundary_scores, first_and_last, split_text
+from raregram.text.ngrams import PAD, NGrams
 
 FEW = 64  # contexts that are scored one by one
 Check = Callable[[], None]  # raises when the time is over

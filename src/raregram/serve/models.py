@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from raregram.backoff import Backoff
-from raregram.contexts import ABSENT, PAD, NGramsLike, Numbers
-from raregram.describing import file_facts, model_facts, strongest_by_position
 from raregram.errors import ParameterError, RaregramError, printable
-from raregram.heatmap import model_names
-from raregram.model import Model
-from raregram.ratios import Floats
+from raregram.models.backoff import Backoff
+from raregram.models.model import Model
+from raregram.models.ratios import Floats
 from raregram.serve.single import Single, single_scorer
+from raregram.show.describe import file_facts, model_facts, strongest_by_position
+from raregram.show.heatmap import model_names
+from raregram.text.ngrams import ABSENT, PAD, NGramsLike, Numbers
 
 log = logging.getLogger("raregram.serve")
 Stamp = tuple[int, int, int]  # tells one state of a file from another

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from raregram.backoff import Backoff
-from raregram.model import Model
-from raregram.pairs import MULTIPLIER
-from raregram.ratios import Floats
-from raregram.storage import row_bytes
-from raregram.tables import UnitTable, WholeTable
-from raregram.tries import Suffixes, Trie
+from raregram.counts.storage import row_bytes
+from raregram.models.backoff import Backoff
+from raregram.models.model import Model
+from raregram.models.pairs import MULTIPLIER
+from raregram.models.ratios import Floats
+from raregram.models.tables import UnitTable, WholeTable
+from raregram.models.tries import Suffixes, Trie
 
 Single = Callable[[Sequence[int]], float]  # item numbers of a context, as the model gives them -> its log ratio
 WORD = (1 << 64) - 1

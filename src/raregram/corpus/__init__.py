@@ -1,0 +1,1 @@
+"""Documents and contexts: where they come from and how they are read."""

@@ -1,0 +1,185 @@
+"""The formats of documents, and how one is recognised.
+
+==================  =====================================================================================
+`parquet`           columns `items` or `text`, and `id` and `spans` where they are
+`jsonl`             the same, one JSON object a line
+`conll`             one item a line with its tag in a column, BIO or IOB1; a blank line ends a sentence
+`stanford-tsv`      one item a line, a tab, its tag (LOCATION, O); a blank line ends a document
+`stanford-slash`    running text, each item with its tag: in/O Paris/LOCATION
+`stanford-xml`      running text, entities as elements: in <LOCATION>Paris</LOCATION>
+`spacy`             a DocBin file
+`reuters-json`      Reuters-21578, the npm package's JSON arrays
+`reuters-sgml`      Reuters-21578, the original distribution
+`text`              plain text
+==================  =====================================================================================
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from raregram.corpus.documents import (
+    STANDARD_INPUT,
+    Documents,
+    Options,
+    Policy,
+    Reader,
+    Row,
+    bare_name,
+    batches,
+    expand,
+    gather,
+    naming,
+    open_bytes,
+    parse_document,
+    reads_once,
+)
+from raregram.corpus.formats.columns import read_conll, read_stanford_tsv
+from raregram.corpus.formats.docbin import read_docbin
+from raregram.corpus.formats.parquet import open_parquet
+from raregram.corpus.formats.reuters import read_reuters_json, read_reuters_sgml
+from raregram.corpus.formats.running import read_stanford_slash, read_stanford_xml, read_text
+from raregram.corpus.formats.tables import read_jsonl, read_parquet, read_table
+from raregram.corpus.nlp import import_spacy
+from raregram.errors import FileError, InputError, check_choice, name_some
+
+FORMATS: dict[str, Reader] = {
+    "parquet": read_parquet,
+    "jsonl": read_jsonl,
+    "conll": read_conll,
+    "stanford-tsv": read_stanford_tsv,
+    "stanford-slash": read_stanford_slash,
+    "stanford-xml": read_stanford_xml,
+    "spacy": read_docbin,
+    "reuters-json": read_reuters_json,
+    "reuters-sgml": read_reuters_sgml,
+    "text": read_text,
+}
+
+CONTEXTS = "contexts"  # not documents but contexts, labelled or with frequencies; see `raregram.corpus.contexts`
+BY_SUFFIX = {".csv": CONTEXTS, ".spacy": "spacy", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+SAMPLE = 1 << 16  # bytes looked at to recognise a format
+TAG = r"(?:O|[BIESLU]-\S+)"
+ENTITY_ELEMENT = re.compile(r"<([A-Z][A-Z_]+)>[^<>]+</\1>")
+
+BEGINNINGS = {r"\{": "jsonl", r"\[\s*\{": "reuters-json", r"(?i)<!doctype lewis|<reuters": "reuters-sgml"}
+
+
+def read_documents(sources: Any, options: Options | None = None) -> Iterator[Documents]:
+    """Yield the documents of files, folders, globs, Arrow tables or an iterable of documents, in batches."""
+    options = options or Options()
+    if options.format is not None:
+        check_choice("format", "a count", options.format, FORMATS)
+    if hasattr(sources, "columns") and hasattr(
+        sources, "to_dict"
+    ):  # of pandas: neither its index nor its types matter
+        sources = _frame_rows(sources)
+    if isinstance(sources, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
+        yield from read_table(sources, options)
+        return
+    if not _are_paths(sources):
+        yield from batches(_from_python(sources, options.policy), options.batch_bytes)
+        return
+    paths = expand(sources)
+    if options.format == "spacy" or any(path.endswith(".spacy") for path in paths):
+        import_spacy()  # raises before the other files are read
+    yield from gather(_read_files(paths, options), options.batch_bytes)
+
+
+def _read_files(paths: Iterable[str], options: Options) -> Iterator[Documents]:
+    for path in paths:
+        name = options.format or recognise(path)
+        if name not in FORMATS:
+            raise InputError(f"{path} holds contexts, not documents")
+        yield from FORMATS[name](path, options)
+
+
+def recognise(path: str) -> str:
+    """Return the name of a file's format, by the end of its name or else by its first lines."""
+    if reads_once(path):
+        shown = "standard input" if path == STANDARD_INPUT else path
+        raise FileError(f"the format of {shown} must be named: --format " + "|".join(FORMATS))
+    if (suffix := Path(bare_name(path)).suffix.lower()) in BY_SUFFIX:
+        return BY_SUFFIX[suffix]
+    with open_bytes(path) as stream:
+        start = stream.read(SAMPLE)
+    if start.startswith(b"PAR1"):
+        return _recognise_parquet(path)
+    return recognise_text(start.decode(errors="replace"))
+
+
+def _recognise_parquet(path: str) -> str:
+    """Tell tables of documents from tables of N-grams and count files."""
+    with naming(path), open_parquet(path) as file:
+        columns = file.schema_arrow.names
+        return "parquet" if {"items", "text"} & set(columns) and "start" not in columns else CONTEXTS
+
+
+def recognise_text(sample: str) -> str:
+    """Return the name of the format of which this is the beginning.
+
+    >>> recognise_text("in/O Paris/LOCATION ./O"), recognise_text("EU NNP B-ORG"), recognise_text("All is well.")
+    ('stanford-slash', 'conll', 'text')
+    """
+    start = sample.lstrip("\ufeff \t\r\n")
+    for beginning, name in BEGINNINGS.items():
+        if re.match(beginning, start):
+            return name
+    rows = [line.rstrip("\r") for line in sample.split("\n")[:-1] or [sample] if line.strip(" \r")][:200]
+    lines = [line for line in rows if line.strip()]
+    columns = [line.split() for line in lines if not line.startswith(("#", "-DOCSTART-"))]
+    if columns and all(len(row) >= 2 and re.fullmatch(TAG, row[-1]) for row in columns):
+        tagged = any(row[-1] != "O" for row in columns)
+        stanford = not tagged and all(re.fullmatch(r"[^\t]+\tO", line) for line in lines)
+        return "stanford-tsv" if stanford else "conll"
+    if rows and all(re.fullmatch(r"[^\t]*\t.+", line) for line in rows):  # a context of letters may be a space
+        return "stanford-tsv" if _tags_are_last(rows) else CONTEXTS
+    words = sample.split()[:-1] or sample.split()
+    if words and sum(bool(re.fullmatch(r"\S+/(?:O|[A-Z_]+)", word)) for word in words) > 0.9 * len(words):
+        return "stanford-slash"
+    return "stanford-xml" if ENTITY_ELEMENT.search(sample) else "text"
+
+
+def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a pandas DataFrame as documents; missing values are left out, arrays become lists."""
+    names = [name for name in ("id", "items", "text", "spans") if name in frame.columns]
+    if not {"items", "text"} & set(names):
+        raise InputError(f"the table has no column items or text; it has {name_some(map(str, frame.columns))}")
+    for values in zip(*(frame[name].tolist() for name in names), strict=True):
+        row = {
+            name: value.tolist() if hasattr(value, "tolist") else value
+            for name, value in zip(names, values, strict=True)
+        }
+        yield {name: value for name, value in row.items() if value == value}  # noqa: PLR0124 - NaN is not
+
+
+def _tags_are_last(lines: list[str]) -> bool:
+    """Tell Stanford's item<TAB>TAG from label<TAB>items: where both are single words, by where O stands."""
+    if not all(re.fullmatch(r"\S+\t(?:O|[A-Z_]+)", line) for line in lines):
+        return False
+    first, last = (set(column) for column in zip(*(line.split("\t") for line in lines), strict=True))
+    return "O" in last if ("O" in last) != ("O" in first) else len(last) <= len(first)
+
+
+def _are_paths(sources: Any) -> bool:
+    """Whether sources are paths, not documents: a path, or a list of nothing else."""
+    if isinstance(sources, str | os.PathLike):
+        return True
+    return isinstance(sources, list | tuple) and all(isinstance(source, str | os.PathLike) for source in sources)
+
+
+def _from_python(documents: Iterable[Any], policy: Policy) -> Iterator[Row]:
+    """Read documents that are Python objects: mappings, or lists of items."""
+    for number, document in enumerate(documents, 1):
+        place = f"document {number}"
+        try:
+            as_mapping = {"items": list(document)} if isinstance(document, list | tuple) else document
+            yield parse_document(as_mapping, place)
+        except InputError as error:
+            policy.bad(error)

@@ -1,0 +1,218 @@
+"""Running text: plain, or with Stanford NER's tags in it."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import BinaryIO, TypeAlias
+
+import numpy as np
+
+from raregram.corpus.documents import (
+    LARGEST_DOCUMENT,
+    LONGEST_LINE,
+    Documents,
+    Options,
+    Row,
+    batches,
+    byte_lines,
+    hold,
+    make_batch,
+    open_bytes,
+    printable_name,
+    spans_from_offsets,
+    too_large,
+)
+from raregram.corpus.formats.columns import decode_tags
+from raregram.errors import InputError, shorten
+
+Spans: TypeAlias = list[tuple[int, int, str]]
+
+ELEMENT = re.compile(r"</?([A-Za-z_]+)>")
+ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'"}
+
+
+def read_text(path: str, options: Options) -> Iterator[Documents]:
+    """Yield the documents of plain text: the file, its lines or its paragraphs."""
+    if options.split == "file" and options.cut is not None:
+        if options.policy.on_error == "skip":  # then a text is looked through before its first piece is counted
+            path = hold(path)
+        return _read_in_pieces(path, options, *options.cut)
+    return batches(_parsed(path, options, lambda text: (text, [])), options.batch_bytes)
+
+
+def read_stanford_slash(path: str, options: Options) -> Iterator[Documents]:
+    """Yield the documents of text in which each item carries its tag after a slash."""
+    return batches(_parsed(path, options, parse_slash), options.batch_bytes)
+
+
+def read_stanford_xml(path: str, options: Options) -> Iterator[Documents]:
+    """Yield the documents of text in which entities are elements."""
+    return batches(_parsed(path, options, parse_xml), options.batch_bytes)
+
+
+def parse_slash(text: str) -> tuple[list[str], Spans]:
+    """Take tags off items.
+
+    >>> parse_slash("in/O New/LOCATION York/LOCATION 1/2/O")
+    (['in', 'New', 'York', '1/2'], [(1, 3, 'LOCATION')])
+    """
+    items: list[str] = []
+    spans: Spans = []
+    for line in text.split("\n"):  # other white space does not end a sentence
+        pairs = [word.rpartition("/")[::2] for word in line.split()]
+        for item, tag in pairs:
+            if not item or not tag:
+                raise InputError(f"expected item/TAG, got {shorten((item or '') + '/' + tag)}")
+        spans += [(len(items) + a, len(items) + b, label) for a, b, label in decode_tags(tag for _, tag in pairs)]
+        items += [item for item, _ in pairs]
+    return items, spans
+
+
+def parse_xml(text: str) -> tuple[str, Spans]:
+    """Take entity elements out of a text, and return it with the spans that they held.
+
+    >>> parse_xml("in <LOCATION>New York</LOCATION>, he said")
+    ('in New York, he said', [(1, 3, 'LOCATION')])
+    """
+    plain: list[str] = []
+    offsets: list[tuple[int, int, str]] = []
+    length, opened = 0, ("", 0)
+    for part in re.split(r"(</?[A-Za-z_]+>)", text):
+        element = ELEMENT.fullmatch(part)
+        if element is None:
+            plain.append(re.sub("|".join(ENTITIES), lambda match: ENTITIES[match[0]], part))
+            length += len(plain[-1])
+        elif part[1] != "/":
+            if opened[0]:
+                raise InputError(f"<{element[1]}> begins inside <{opened[0]}>")
+            opened = (element[1], length)
+        else:
+            if opened[0] != element[1]:
+                raise InputError(f"</{element[1]}> ends what did not begin")
+            offsets.append((opened[1], length, element[1]))
+            opened = ("", 0)
+    if opened[0]:
+        raise InputError(f"<{opened[0]}> never ends")
+    joined = "".join(plain)
+    return joined, spans_from_offsets(joined, offsets)
+
+
+def _parsed(path: str, options: Options, parse: Callable[[str], tuple[str | list[str], Spans]]) -> Iterator[Row]:
+    """Parse each text of a file; one that cannot be parsed is left to the policy."""
+    for name, text, place in _texts(path, options):
+        try:
+            yield name, *parse(text), place
+        except InputError as error:
+            options.policy.bad(InputError(f"{place}: {error}"))
+
+
+def _texts(path: str, options: Options) -> Iterator[tuple[str | None, str, str]]:
+    """Yield (id, text, place) of each document of a file of text; one that is not UTF-8 is left to the policy."""
+    with open_bytes(path) as stream:
+        for first, data in _parts(byte_lines(stream, path), path, options.split):
+            name, place = (printable_name(path), path) if options.split == "file" else (None, f"{path}, line {first}")
+            try:
+                yield name, data.decode(), place
+            except UnicodeDecodeError as error:
+                line = first + data.count(b"\n", 0, error.start)
+                options.policy.bad(InputError(f"{path}, line {line} is not valid UTF-8"))
+
+
+def _parts(lines: Iterator[tuple[int, bytes]], path: str, split: str) -> Iterator[tuple[int, bytes]]:
+    """Yield (number of the first line, bytes) of the file, of each line or of each paragraph."""
+    part: list[bytes] = []
+    first, size = 1, 0
+    for number, line in lines:
+        blank = split != "file" and not line.decode(errors="replace").strip()
+        if not blank:
+            first = first if part else number
+            part.append(line)
+            size += len(line) + 1
+        if size > LARGEST_DOCUMENT:
+            raise too_large(f"{path}, line {first}", "Where lines or paragraphs are documents, say so: --split")
+        if part and (split == "lines" or blank):
+            yield first, b"\n".join(part)
+            part, size = [], 0
+    if part or split == "file":
+        yield first, b"\n".join(part)
+
+
+def _read_in_pieces(path: str, options: Options, n: int, kind: str) -> Iterator[Documents]:
+    """Yield one text as pieces that overlap by n - 1 items, so that each of its N-grams is in exactly one."""
+    if options.policy.on_error == "skip" and not _is_valid(path, options, n, kind):
+        return
+    with open_bytes(path) as stream:
+        overlap, begins = "", True
+        for piece, ends in _cut(_decoded(stream, path, options.batch_bytes), path, n, kind):
+            batch = make_batch([(printable_name(path), overlap + piece, [], path)])
+            yield replace(batch, begins=np.array([begins]), ends=np.array([ends]))
+            overlap, begins = _last_items(overlap + piece, n - 1, kind), False
+
+
+def _is_valid(path: str, options: Options, n: int, kind: str) -> bool:
+    """Whether a file is text all through; one that is not is left to the policy."""
+    try:
+        with open_bytes(path) as stream:
+            for _ in _cut(_decoded(stream, path, options.batch_bytes), path, n, kind):
+                pass
+    except InputError as error:
+        options.policy.bad(error)
+        return False
+    return True
+
+
+def _cut(texts: Iterator[str], path: str, n: int, kind: str) -> Iterator[tuple[str, bool]]:
+    """Cut running text after white space (or anywhere, for letters) into pieces of at least n items."""
+    ready, waiting, size = "", [""], 0
+    for text in texts:
+        words = kind == "words"
+        if words and text.isspace() and waiting[-1][-1:].isspace():
+            continue  # nothing but more white space
+        waiting.append(" " if words and text.isspace() else text)
+        size += len(waiting[-1])
+        if size > LONGEST_LINE:
+            raise InputError(f"{path}: there are {LONGEST_LINE >> 20} MiB with fewer than {n} {kind}: is this text?")
+        if words and not _after_last_space(waiting[-1]):
+            continue  # nothing more can be cut off than before
+        joined = "".join(waiting)
+        cut = _after_last_space(joined) if words else len(joined)
+        if len(_last_items(joined[:cut], n, kind).split() if words else joined[:cut]) >= n:
+            if ready:
+                yield ready, False
+            ready, joined = joined[:cut], joined[cut:]
+        waiting, size = [joined], len(joined)
+    yield ready + "".join(waiting), True
+
+
+def _after_last_space(text: str) -> int:
+    """Return the place after the last white space of a text, 0 if it has none."""
+    last = text.rsplit(None, 1)
+    return len(text) if text[-1:].isspace() else len(text) - len(last[-1]) if len(last) > 1 else 0
+
+
+def _last_items(text: str, size: int, kind: str) -> str:
+    """Return the last items of a text, as a text to which more can be added."""
+    if kind == "letters":
+        return text[-size:] if size else ""
+    words = text.rsplit(None, size)[-size:] if size else []
+    return "".join(word + " " for word in words)
+
+
+def _decoded(stream: BinaryIO, path: str, size: int) -> Iterator[str]:
+    """Decode a stream piece by piece; bytes that are not UTF-8 are named by their line."""
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    line = 1
+    while data := stream.read(size):
+        try:
+            yield decoder.decode(data)
+        except UnicodeDecodeError as error:
+            line += error.object[: error.start].count(b"\n")
+            raise InputError(f"{path}, line {line} is not valid UTF-8") from None
+        line += data.count(b"\n")
+    try:
+        yield decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        raise InputError(f"{path}, line {line} is not valid UTF-8") from None

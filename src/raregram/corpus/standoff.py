@@ -1,0 +1,93 @@
+"""Stand-off tags: the named entities of Reuters-21578 without its text, which may not be passed on with a package.
+
+The file in `data/` says for every article which items are a LOC, a PER or an ORG. It was made by
+
+    raregram tag "$(raregram fetch reuters)" --out tagged.parquet
+    python -m raregram.corpus.standoff tagged.parquet src/raregram/data/reuters-tags.parquet
+
+and is joined with the text of the corpus in the cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from raregram.atomic import atomic_path
+from raregram.corpus.fetch import fetch_reuters
+from raregram.corpus.formats import read_documents
+from raregram.corpus.tagging import METADATA_KEY, SPAN
+from raregram.errors import FileError
+
+TAGS = "reuters-tags.parquet"
+TAGS_DIGEST = "54e9bf35b7090dfeff4a58ad000c1a49c1971ede1b7ca958920be7a5d48a0ea7"  # SHA-256 of the file
+SCHEMA = pa.schema([("article", pa.int32()), ("start", pa.int16()), ("end", pa.int16()), ("label", pa.string())])
+
+
+def tagged_reuters(progress: Any = lambda more: None) -> pa.Table:
+    """Return the articles of Reuters-21578 in the cache with the shipped tags: `id`, `text`, `spans`."""
+    fetched = fetch_reuters(progress=progress)
+    ids, texts = _articles(str(fetched.folder))
+    tags = load_tags()
+    known = pa.array(ids, pa.string()).cast(pa.int32())
+    missing = set(tags["article"].to_pylist()) - set(known.to_pylist())
+    if missing:
+        raise FileError(f"the corpus in {fetched.folder} lacks {len(missing)} articles, e.g. number {min(missing)}")
+    row_of = {article: row for row, article in enumerate(known.to_pylist())}
+    spans: list[list[dict[str, Any]]] = [[] for _ in ids]
+    for tag in tags.to_pylist():
+        spans[row_of[tag.pop("article")]].append(tag)
+    return pa.table({"id": ids, "text": texts, "spans": pa.array(spans, pa.list_(SPAN))})
+
+
+def load_tags() -> pa.Table:
+    """Return the shipped tags: article, start, end, label."""
+    with as_file(files("raregram") / "data" / TAGS) as path:
+        content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != TAGS_DIGEST:
+        raise FileError(f"the tags shipped with raregram, {path}, are damaged or were altered")
+    with pq.ParquetFile(pa.BufferReader(content)) as file:
+        return file.read()
+
+
+def write_tags(tagged: Path, out: Path) -> None:
+    """Take the spans out of a file of tagged articles."""
+    with pq.ParquetFile(tagged) as file:
+        table = file.read()
+        about = json.loads(file.schema_arrow.metadata[METADATA_KEY])
+    lists = table["spans"].combine_chunks()
+    lengths = np.asarray(pc.list_value_length(lists))
+    article = np.repeat(np.asarray(table["id"].cast(pa.int32())), lengths)
+    spans = lists.flatten()
+    columns = {"article": article, **{name: spans.field(name) for name in ("start", "end", "label")}}
+    tags = pa.table(columns).cast(SCHEMA).sort_by([("article", "ascending"), ("start", "ascending")])
+    with atomic_path(out) as draft:
+        pq.write_table(
+            tags.replace_schema_metadata({METADATA_KEY: json.dumps(about)}),
+            draft,
+            compression="zstd",
+            compression_level=19,
+        )
+
+
+def _articles(folder: str) -> tuple[list[str], list[str]]:
+    ids: list[str] = []
+    texts: list[str] = []
+    for batch in read_documents(folder):
+        assert batch.ids is not None
+        ids += batch.ids.to_pylist()
+        texts += batch.content.to_pylist()
+    return ids, texts
+
+
+if __name__ == "__main__":
+    write_tags(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,1 @@
+"""The count table, and the engine that fills it."""

@@ -1,0 +1,335 @@
+"""Count and model files: one Parquet table of spans, written atomically and checked when read.
+
+A row is one span of one N-gram: `start` and `end` (positions), `items` (the strings themselves, so that any
+Parquet reader can use the file) and whole-number columns. The metadata key `raregram` holds a JSON header with
+the kind of file, the format version and a digest of everything else. Files are data: nothing in them is executed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from raregram.atomic import PathLike, atomic_path
+from raregram.errors import FileError
+from raregram.text.ngrams import Numbers, build_vocabulary
+
+Span: TypeAlias = tuple[int, int]  # items a..b-1 of an N-gram
+
+FORMAT_VERSION = 1
+ROW_GROUP = 1 << 22  # values written at a time
+ROW_BYTES = 32  # that a row takes in memory, at least
+MOST_PACKED = 1000  # bytes in memory for one on disk: rows differ from each other, so they cannot be packed so well
+SMALL_FILE = 1 << 26  # bytes in memory that are not worth a thought
+METADATA_KEY = b"raregram"
+DAMAGE = (
+    pa.ArrowException,
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)  # what a file that is not what it says can make the readers raise
+COMMON = "_common_metadata"  # where a folder of Parquet files has its header
+
+
+@dataclass(frozen=True)
+class SpanRows:
+    """The rows of one span, sorted by `keys`, which are distinct."""
+
+    span: Span
+    keys: Numbers  # (rows, width) item numbers
+    values: npt.NDArray[np.int64]  # (rows, columns)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True)
+class SpanTable:
+    """What a file holds: a header, the names of the value columns, the items and the rows of every span."""
+
+    kind: str  # "counts" or "model"
+    header: dict[str, Any]
+    columns: tuple[str, ...]
+    items: pa.Array  # string, distinct, in byte order
+    parts: Iterable[SpanRows]  # in order of their spans; a stream may cut a span into several
+
+    def digest(self) -> str:
+        """Return a hexadecimal digest of the content, whatever the order of the rows."""
+        hasher = Hasher(self.items)
+        for part in self.parts:
+            hasher.add(part)
+        return digest_of(self, hasher.total)
+
+
+class Hasher:
+    """Hashes rows one by one and adds the hashes, so that parts of a table can be digested in any order."""
+
+    def __init__(self, items: pa.Array) -> None:
+        self.item_hash = hash_items(items)
+        self.total = np.zeros(2, dtype=np.uint64)
+
+    def add(self, part: SpanRows) -> None:
+        """Take in some rows."""
+        self.total = self.total + add_hashes(hash_keys(part.span, part.keys, self.item_hash), part.values)
+
+
+def digest_of(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> str:
+    """Return the digest of a table from its header and the sum of its rows' hashes."""
+    head = json.dumps([table.kind, table.header, table.columns], sort_keys=True)
+    return hashlib.sha256(head.encode() + row_hashes.tobytes()).hexdigest()
+
+
+def write(path: PathLike, table: SpanTable) -> None:
+    """Write a table, row group by row group, under its final name only when it is whole."""
+    hasher = Hasher(table.items)
+    # Models are small, written once and sent around; count tables may be large, and are written again and again.
+    options = {"compression": "zstd", "compression_level": 9 if table.kind == "model" else 1}
+    with atomic_path(path) as draft, pq.ParquetWriter(draft, row_schema(table.columns), **options) as writer:
+        rows = max(ROW_GROUP // (3 + len(table.columns)), 1)
+        for group in _row_groups(table.parts, rows):
+            for part in group:
+                hasher.add(part)
+            writer.write_table(_to_arrow(table, group), row_group_size=rows)
+        writer.add_key_value_metadata({METADATA_KEY.decode(): file_header(table, hasher.total)})
+
+
+def file_header(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> str:
+    """Return the JSON header of a table whose rows' hashes add up to this."""
+    head = {
+        "kind": table.kind,
+        "version": FORMAT_VERSION,
+        "columns": table.columns,
+        "digest": digest_of(table, row_hashes),
+        "header": table.header,
+    }
+    return json.dumps(head)
+
+
+def common_metadata(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> bytes:
+    """Return the file that makes a folder of Parquet files a table, once all of them are there."""
+    sink = pa.BufferOutputStream()
+    schema = row_schema(table.columns).with_metadata({METADATA_KEY: file_header(table, row_hashes)})
+    pq.write_metadata(schema, sink)
+    return bytes(sink.getvalue())
+
+
+def _row_groups(parts: Iterable[SpanRows], size: int) -> Iterator[list[SpanRows]]:
+    """Cut parts anew into groups of a fixed number of rows, so that a file does not depend on how they came."""
+    group: list[SpanRows] = []
+    room = size
+    for part in parts:
+        rest = part
+        while len(rest) >= room:
+            yield [*group, SpanRows(rest.span, rest.keys[:room], rest.values[:room])]
+            rest = SpanRows(rest.span, rest.keys[room:], rest.values[room:])
+            group, room = [], size
+        if len(rest):
+            group.append(rest)
+            room -= len(rest)
+    if group:
+        yield group
+
+
+def read(path: PathLike, kind: str) -> SpanTable:
+    """Read and check a table; raise `FileError` for anything but a whole file of this kind."""
+    head = read_header(path)
+    if head["kind"] != kind:
+        raise FileError(f"{path} is a raregram {head['kind']} file, expected a {kind} file")
+    with damage_named(path):
+        items, parts = from_arrow(_read_rows(Path(path), head["columns"]), head["columns"])
+        table = SpanTable(kind, head["header"], tuple(head["columns"]), items, parts)
+        if table.digest() != head["digest"]:
+            raise FileError(f"{path} is damaged or was altered: its content does not match its digest")
+    return table
+
+
+def _read_rows(path: Path, columns: Sequence[str]) -> pa.Table:
+    """Read the rows of a file, or of all files of a folder."""
+    schema, tables = row_schema(columns), []
+    for part in part_files(path) if path.is_dir() else [path]:
+        with _open(part) as file:
+            tables.append(file.read().select(schema.names).cast(schema))
+    return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+@contextmanager
+def _open(path: PathLike) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file whose rows can be believed to be in it."""
+    # A whole path, since Arrow takes "~name" for somebody's folder and "http:" for an address.
+    with pq.ParquetFile(str(Path(path).absolute()), memory_map=True) as file:
+        rows, size = file.metadata.num_rows, Path(path).stat().st_size
+        if rows * ROW_BYTES > max(SMALL_FILE, MOST_PACKED * size):
+            raise FileError(f"{path} claims {rows:,} rows in {size:,} bytes: it is damaged, or made to fill memory")
+        yield file
+
+
+def part_files(folder: Path) -> list[Path]:
+    """Return the files of rows of a folder."""
+    return sorted(file for file in folder.glob("*.parquet") if not file.name.startswith(("_", ".")))
+
+
+def bytes_on_disk(path: PathLike) -> int:
+    """Return the size of a file, or of all files of a folder."""
+    files = part_files(Path(path)) if Path(path).is_dir() else [Path(path)]
+    return sum(file.stat().st_size for file in files)
+
+
+def read_header(path: PathLike) -> dict[str, Any]:
+    """Return the JSON header of a raregram file without reading its rows."""
+    if not Path(path).exists():
+        raise FileError(f"{path} does not exist")
+    with damage_named(path):
+        metadata = _file_metadata(path)
+        if METADATA_KEY not in metadata:
+            raise FileError(f"{path} is a Parquet file, but not one that raregram wrote")
+        head = json.loads(metadata[METADATA_KEY])
+        if head["version"] > FORMAT_VERSION:
+            raise FileError(
+                f"{path} has format version {head['version']}; this raregram reads up to {FORMAT_VERSION}. "
+                "Install a newer raregram"
+            )
+        return {name: head[name] for name in ("kind", "version", "columns", "digest", "header")}
+
+
+def is_raregram_file(path: PathLike) -> bool:
+    """Whether a file is Parquet with raregram's header."""
+    try:
+        return METADATA_KEY in _file_metadata(path)
+    except (pa.ArrowException, OSError, ValueError):  # ValueError: of a name that is not UTF-8
+        return False
+
+
+def _file_metadata(path: PathLike) -> dict[bytes, bytes]:
+    path = Path(path) / COMMON if Path(path).is_dir() else path
+    with _open(path) as file:
+        return dict(file.metadata.metadata or {})
+
+
+@contextmanager
+def damage_named(path: PathLike) -> Iterator[None]:
+    """Turn whatever a broken file makes a reader raise into one error that names the file."""
+    try:
+        yield
+    except FileError:
+        raise
+    except PermissionError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}") from error
+    except DAMAGE as error:
+        raise FileError(f"{path} is not a raregram file, or it is truncated or damaged") from error
+
+
+def row_schema(columns: Sequence[str]) -> pa.Schema:
+    """Return the schema of the rows of a table with these value columns."""
+    keys = [("start", pa.int16()), ("end", pa.int16()), ("items", pa.list_(pa.string()))]
+    return pa.schema([*keys, *((name, pa.int64()) for name in columns)])
+
+
+def _to_arrow(table: SpanTable, parts: Sequence[SpanRows]) -> pa.Table:
+    """Lay rows of several spans out as one Arrow table."""
+    spans = np.array([part.span for part in parts], dtype=np.int16).reshape(-1, 2)
+    start, end = np.repeat(spans, [len(part) for part in parts], axis=0).T
+    widths = (end - start).astype(np.int32)
+    keys = np.concatenate([part.keys.ravel() for part in parts])
+    offsets = np.concatenate([np.zeros(1, np.int32), np.cumsum(widths, dtype=np.int32)])
+    values = np.concatenate([part.values for part in parts])
+    return pa.table(
+        {
+            "start": start,
+            "end": end,
+            "items": pa.ListArray.from_arrays(pa.array(offsets), table.items.take(pa.array(keys))),
+            **{name: values[:, column] for column, name in enumerate(table.columns)},
+        },
+        schema=row_schema(table.columns),
+    )
+
+
+def from_arrow(arrow: pa.Table, columns: Sequence[str]) -> tuple[pa.Array, tuple[SpanRows, ...]]:
+    """Undo `_to_arrow`, for rows in any order."""
+    if any(column.null_count for column in arrow.columns):
+        raise ValueError("a value is missing")
+    lists = arrow["items"].combine_chunks()
+    items, keys = build_vocabulary(lists.flatten())
+    firsts = np.asarray(lists.offsets)[:-1]
+    start, end = (np.asarray(arrow[name], dtype=np.int64) for name in ("start", "end"))
+    values = np.column_stack([np.asarray(arrow[name], dtype=np.int64) for name in columns])
+    if (np.asarray(lists.value_lengths()) != end - start).any() or (start < 0).any() or (end <= start).any():
+        raise ValueError("a span has another number of items than its positions say")
+    if (values < 0).any():
+        raise ValueError("a frequency is negative")
+    span_code = start << 32 | end
+    parts = []
+    for code in np.unique(span_code).tolist():
+        span = (code >> 32, code & 0xFFFFFFFF)
+        rows = np.flatnonzero(span_code == code)
+        span_keys = keys[firsts[rows, None] + np.arange(span[1] - span[0])]
+        order = np.argsort(row_bytes(span_keys), kind="stable")
+        if (span_keys[order[1:]] == span_keys[order[:-1]]).all(axis=1).any():
+            raise ValueError("a row stands twice")
+        parts.append(SpanRows(span, span_keys[order], values[rows[order]]))
+    return items, tuple(sorted(parts, key=lambda part: span_order(part.span)))
+
+
+def span_order(span: Span) -> tuple[int, int]:
+    """Sort key of spans: shorter ones first, then by position."""
+    return span[1] - span[0], span[0]
+
+
+def row_bytes(keys: Numbers) -> npt.NDArray[Any]:
+    """View rows of item numbers as single values that compare like the rows do, item by item.
+
+    Item numbers are not negative, so their big-endian bytes sort as they do.
+    """
+    width = keys.shape[1]
+    if width == 1:
+        return keys[:, 0]
+    return np.ascontiguousarray(keys, dtype=">i4").view(f"V{4 * width}").ravel()
+
+
+def find_rows(keys: Numbers, wanted: Numbers) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+    """Return where rows stand among sorted, distinct keys, and whether they are there at all (place 0 if not)."""
+    place = np.searchsorted(row_bytes(keys), row_bytes(wanted))
+    place[place == len(keys)] = 0
+    return place, (keys[place] == wanted).all(axis=1) if len(keys) else np.zeros(len(wanted), dtype=bool)
+
+
+def hash_items(items: pa.Array) -> npt.NDArray[np.uint64]:
+    """Return a 64-bit hash of each item."""
+    digests = (hashlib.blake2b(item.encode(), digest_size=8).digest() for item in items.to_pylist())
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+
+
+def hash_keys(span: Span, keys: Numbers, item_hash: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return a 64-bit hash of each row's span and items."""
+    hashes = np.full(len(keys), span[0] * 65_536 + span[1], dtype=np.uint64)
+    for item_numbers in keys.T:
+        hashes = _mix(hashes ^ item_hash[item_numbers])
+    return hashes
+
+
+def add_hashes(hashes: npt.NDArray[np.uint64], values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """Go on from the hashes of rows to their values, and return two sums over the rows."""
+    for column in values.T:
+        hashes = _mix(hashes ^ column.view(np.uint64))
+    return np.array([hashes.sum(), _mix(hashes).sum()], dtype=np.uint64)
+
+
+def _mix(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Scramble 64-bit numbers one to one (the finaliser of splitmix64)."""
+    hashes = hashes + np.uint64(0x9E3779B97F4A7C15)
+    hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return hashes ^ (hashes >> np.uint64(31))

@@ -1,0 +1,636 @@
+"""The count table: how often every span of items was seen, in all and at each target.
+
+It is all that any estimator needs. Two tables merge by adding and subtract exactly, without the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from raregram.atomic import PathLike
+from raregram.counts import storage
+from raregram.counts.storage import Span, SpanRows, SpanTable, row_bytes, span_order
+from raregram.errors import InputError, ParameterError, check_choice, check_count, must_be, name_some
+from raregram.text.ngrams import (
+    KINDS,
+    LONGEST_NGRAM,
+    NGrams,
+    NGramsLike,
+    Numbers,
+    Where,
+    build_vocabulary,
+    label_matrix,
+    nth_ngram,
+    parse_ngrams,
+    target_names,
+)
+from raregram.text.shapes import shape_function, shapes_of
+
+SIDES = ("left", "right")
+DENOMINATORS = ("complement", "all")
+LARGEST_TOTAL = 2**53  # up to here doubles hold whole numbers exactly
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Frequencies of spans of items over contexts of `n` items, in all and for any number of targets.
+
+    Make one with `from_contexts`, `from_ngrams` or `load`. Arithmetic: ``a + b`` merges, ``a - b`` takes back.
+    """
+
+    n: int
+    side: str
+    kind: str
+    targets: tuple[str, ...]  # sorted
+    totals: Ints  # (1 + targets,) number of contexts: all, then each target's
+    items: pa.Array  # string, distinct, in byte order; an item number is an index into it
+    rows: Mapping[Span, SpanRows]  # values: (rows, 1 + targets), in the order of `totals`
+    pad: bool = False  # whether contexts reach beyond the ends of a document
+    min_count: int = 1  # longer spans that were seen less often were dropped
+    shape: str | None = None  # the name of the shape function, where shapes are counted
+
+    @classmethod
+    def from_contexts(
+        cls,
+        contexts: NGramsLike,
+        labels: Sequence[Any] | npt.NDArray[Any],
+        *,
+        targets: Sequence[str] | None = None,
+        spans: Sequence[str] = ("units",),
+        n: int | None = None,
+        side: str = "left",
+        kind: str = "words",
+        shape: str | None = None,
+        where: Where = nth_ngram,
+    ) -> Counts:
+        """Count labelled contexts.
+
+        Args:
+            contexts: N-grams as strings or lists of items.
+            labels: one a context: a target's name, a collection of names, or None, "" or "O" for no target.
+            targets: the targets to count; None for every label there is.
+            spans: any of "units" (always there), "suffixes:5" (up to five items next to the boundary), "shapes:8"
+                (shapes of all items, and of up to eight next to the boundary), "whole".
+            n: the number of items of each context; None for as many as the first one has.
+            side: "left" if the boundary follows the context's last item, "right" if it precedes the first.
+            kind: "words" or "letters": how strings are split into items.
+            shape: the name of a shape function in `raregram.text.shapes.SHAPES`; None for the one of this kind.
+            where: names a row in an error message.
+
+        >>> counts = Counts.from_contexts(["lives in", "said that", "was in"], ["LOC", None, "LOC"])
+        >>> counts.totals
+        array([3, 2])
+        """
+        _check_layout(side, kind)
+        ngrams = parse_ngrams(contexts, n, kind, where)
+        if len(labels) != len(ngrams):
+            raise InputError(f"there are {len(ngrams)} contexts but {len(labels)} labels")
+        names, member = label_matrix(labels, targets)
+        frequency = np.column_stack([np.ones(len(ngrams), np.int64), member])
+        return cls._count(ngrams, frequency, names, spans, side, kind, shape)
+
+    @classmethod
+    def from_ngrams(
+        cls,
+        ngrams: NGramsLike,
+        f_nu: npt.ArrayLike,
+        f_de: npt.ArrayLike,
+        *,
+        n_nu: int | None = None,
+        n_de: int | None = None,
+        target: str = "target",
+        denominator: str = "complement",
+        spans: Sequence[str] = ("units", "whole"),
+        n: int | None = None,
+        side: str = "left",
+        kind: str = "words",
+        shape: str | None = None,
+        where: Where = nth_ngram,
+    ) -> Counts:
+        """Make a count table from N-grams with two frequencies.
+
+        Args:
+            ngrams: N-grams as strings or lists of items; one that stands twice is added up.
+            f_nu: how often each was seen in the numerator.
+            f_de: how often each was seen in the denominator.
+            n_nu: number of contexts of the numerator if the table does not list them all; None: sum of f_nu.
+            n_de: the same for the denominator.
+            target: the name of the numerator.
+            denominator: "complement" if `f_de` counts the other contexts, "all" if it counts all of them.
+            spans: as in `from_contexts`, like the rest.
+            n: number of items of each N-gram.
+            side: "left" or "right".
+            kind: "words" or "letters".
+            shape: the name of a shape function.
+            where: names a row in an error message.
+
+        >>> Counts.from_ngrams(["lives in", "said that"], [5, 0], [1, 7]).totals
+        array([13,  5])
+        """
+        _check_layout(side, kind)
+        check_choice("denominator", "from_ngrams", denominator, DENOMINATORS)
+        parsed = parse_ngrams(ngrams, n, kind, where)
+        nu, de = (_frequency_column(f, name, len(parsed), where) for f, name in ((f_nu, "f_nu"), (f_de, "f_de")))
+        if denominator == "all":
+            _check_contained(nu, de, where)
+        totals = [_total(given, column, name) for given, column, name in ((n_nu, nu, "n_nu"), (n_de, de, "n_de"))]
+        if denominator == "all" and totals[0] > totals[1]:
+            raise InputError(f"n_nu is {totals[0]} but n_de, which counts all contexts, is only {totals[1]}")
+        frequency = np.column_stack([nu + de if denominator == "complement" else de, nu])
+        counts = cls._count(parsed, frequency, target_names([target]), spans, side, kind, shape)
+        everything = sum(totals) if denominator == "complement" else totals[1]
+        return counts._with_totals(np.array([everything, totals[0]], dtype=np.int64))
+
+    @classmethod
+    def load(cls, path: PathLike) -> Counts:
+        """Read a count file; raise `FileError` if it is not a whole one."""
+        table = storage.read(path, "counts")
+        with storage.damage_named(path):
+            counts = cls.from_table(table)
+            _check_sound(counts)
+            vars(counts)["known_digest"] = storage.read_header(path)["digest"]  # it was checked
+            return counts
+
+    @classmethod
+    def from_table(cls, table: SpanTable) -> Counts:
+        """Gather the rows of a table, which may come as a stream."""
+        head = table.header
+        parts: dict[Span, list[SpanRows]] = {(int(a), int(b)): [] for a, b in head["spans"]}
+        for part in table.parts:
+            parts[part.span].append(part)
+        columns = 1 + len(head["targets"])
+        return cls(
+            n=int(head["n"]),
+            side=str(head["side"]),
+            kind=str(head["items"]),
+            targets=tuple(head["targets"]),
+            totals=np.array(head["totals"], dtype=np.int64),
+            items=table.items,
+            rows={span: _join_rows(span, some, columns) for span, some in parts.items()},
+            pad=bool(head["pad"]),
+            min_count=int(head["min_count"]),
+            shape=head["shape"],
+        )
+
+    def save(self, path: PathLike) -> None:
+        """Write a count file, under its final name only when it is whole."""
+        storage.write(path, self._as_table())
+
+    def digest(self) -> str:
+        """Return a digest of the content: equal tables have equal digests, however they were made."""
+        return self.known_digest or self._as_table().digest()
+
+    @cached_property
+    def known_digest(self) -> str | None:
+        """The digest of a table that was read from a file; None where it would have to be found first."""
+        return None
+
+    def frequencies(self, span: Span, target: str, denominator: str = "complement") -> tuple[Ints, Ints]:
+        """Return f_nu and f_de of every row of a span."""
+        values = self.rows[span].values
+        return _against(values[:, self.column(target)], values[:, 0], denominator)
+
+    def sizes(self, target: str, denominator: str = "complement") -> tuple[int, int]:
+        """Return n_nu and n_de."""
+        n_nu, n_de = _against(self.totals[self.column(target)], self.totals[0], denominator)
+        return int(n_nu), int(n_de)
+
+    def column(self, target: str) -> int:
+        """Return the column of a target in `totals` and in every span's values."""
+        check_choice("target", "this count table", target, self.targets)
+        return 1 + self.targets.index(target)
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """The spans that the table holds, shorter ones first."""
+        return tuple(self.rows)
+
+    @property
+    def units(self) -> tuple[Span, ...]:
+        """The spans of one item, in the order of their positions."""
+        return tuple((k, k + 1) for k in range(self.n))
+
+    @property
+    def whole(self) -> Span:
+        """The span of the whole N-gram."""
+        return (0, self.n)
+
+    def whole_ngrams(self) -> NGrams:
+        """Return the whole N-grams that the table holds, in order of its rows."""
+        return NGrams(self.items.take(pa.array(self.rows[self.whole].keys.ravel())), self.n)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows of all spans."""
+        return sum(len(part) for part in self.rows.values())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        arrays = sum(part.keys.nbytes + part.values.nbytes for part in self.rows.values())
+        return int(self.items.nbytes) + int(self.totals.nbytes) + arrays
+
+    def __add__(self, other: Counts) -> Counts:
+        """Merge: the table that counting both inputs together would have given."""
+        if not isinstance(other, Counts):
+            return NotImplemented
+        return self._combine(other, sign=1)
+
+    def __radd__(self, other: object) -> Counts:
+        """Let `sum` add up tables: it starts from 0."""
+        return self if other == 0 and isinstance(other, int) else NotImplemented
+
+    def __sub__(self, other: Counts) -> Counts:
+        """Take back what was merged: exact, and an error if `other` was never in this table."""
+        if not isinstance(other, Counts):
+            return NotImplemented
+        return self._combine(other, sign=-1)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two tables hold the same frequencies of the same spans."""
+        if not isinstance(other, Counts):
+            return NotImplemented
+        return (
+            self._header() == other._header()
+            and self.items.equals(other.items)
+            and all(
+                np.array_equal(part.keys, other.rows[span].keys)
+                and np.array_equal(part.values, other.rows[span].values)
+                for span, part in self.rows.items()
+            )
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # compared by content, so not a key
+
+    def __repr__(self) -> str:
+        """Say what the table holds in a line or two."""
+        per_target = name_some(f"{name} {total:,}" for name, total in zip(self.targets, self.totals[1:], strict=True))
+        return (
+            f"Counts(n={self.n}, side={self.side!r}, kind={self.kind!r}: {self.totals[0]:,} contexts "
+            f"({per_target}), {self.num_items:,} items, {self.num_rows:,} rows of {span_names(self.spans, self.n)})"
+        )
+
+    @property
+    def num_items(self) -> int:
+        """Number of distinct items, shapes not among them."""
+        if self.shape is None:
+            return len(self.items)
+        return len(np.unique(np.concatenate([self.rows[span].keys[:, 0] for span in self.units])))
+
+    @classmethod
+    def _count(
+        cls,
+        ngrams: NGrams,
+        frequency: Ints,
+        targets: tuple[str, ...],
+        spans: Sequence[str],
+        side: str,
+        kind: str,
+        shape: str | None,
+    ) -> Counts:
+        """Add up the frequencies (rows, 1 + targets) of N-grams for every span asked for."""
+        wanted = parse_spans(spans, ngrams.n, side)
+        shape = shape_name(wanted, ngrams.n, kind, shape)
+        seen = frequency[:, 0] > 0
+        items, numbers = build_vocabulary(ngrams.items)
+        numbers = numbers.reshape(-1, ngrams.n)
+        if shape is not None:
+            items, numbers = _with_shapes(items, numbers, side, shape)
+        numbers, frequency = numbers[seen], frequency[seen]
+        check_total(int(frequency[:, 0].sum(dtype=object)))
+        rows = {(start, end): add_up((start, end), numbers[:, start:end], frequency) for start, end in wanted}
+        counts = cls(ngrams.n, side, kind, targets, frequency.sum(axis=0), items, rows, shape=shape)
+        # A row of frequency 0 names items that no other may name, and so may the shapes that an item has elsewhere.
+        return counts if seen.all() and shape is None else counts._without_unused_items()
+
+    def _combine(self, other: Counts, sign: int) -> Counts:
+        """Add `sign` times another table to this one."""
+        _check_mergeable(self, other)
+        totals = self.totals + sign * other.totals
+        check_total(int(totals[0]))
+        items, into = build_vocabulary(pa.concat_arrays([self.items, other.items]))
+        mine, theirs = into[: len(self.items)], into[len(self.items) :]
+        rows = {}
+        for span, part in self.rows.items():
+            more = other.rows[span]
+            keys = np.concatenate([mine[part.keys], theirs[more.keys]])
+            rows[span] = add_up(span, keys, np.concatenate([part.values, sign * more.values]))
+        combined = self._replace(totals=totals, items=items, rows=rows)
+        if sign < 0:
+            _check_contains(combined)
+            combined = combined._without_empty_rows()
+        return combined
+
+    def _without_empty_rows(self) -> Counts:
+        """Drop rows of frequency 0, and items that no row names any more."""
+        rows = {span: _at_least(part, 1) for span, part in self.rows.items()}
+        return self._replace(rows=rows)._without_unused_items()
+
+    def _without_unused_items(self) -> Counts:
+        """Drop items that no row names, and number the others anew."""
+        items, parts = compact(self.items, list(self.rows.values()))
+        return self._replace(rows={part.span: part for part in parts}, items=items)
+
+    def drop_rare(self, min_count: int) -> Counts:
+        """Return the table without spans of two and more items that were seen less often than `min_count`."""
+        check_count("min_count", "drop_rare", min_count)
+        rows = {
+            span: part if span[1] - span[0] == 1 else _at_least(part, min_count) for span, part in self.rows.items()
+        }
+        return self._replace(rows=rows, min_count=max(int(min_count), self.min_count))
+
+    def with_targets(self, targets: Sequence[str]) -> Counts:
+        """Return this table with columns for exactly these targets, zeros for those that it does not have.
+
+        That is right for a table that counted every label it met: a target it lacks was not there.
+        """
+        names = target_names(targets)
+        columns = [0, *(1 + self.targets.index(name) if name in self.targets else -1 for name in names)]
+        rows = {span: SpanRows(span, part.keys, _pick(part.values, columns)) for span, part in self.rows.items()}
+        return self._replace(targets=names, totals=_pick(self.totals, columns), rows=rows)
+
+    def _with_totals(self, totals: Ints) -> Counts:
+        check_total(int(totals[0]))
+        return self._replace(totals=totals)
+
+    def _replace(self, **changes: Any) -> Counts:
+        return replace(self, **changes)
+
+    def _header(self) -> dict[str, Any]:
+        """What a count file says about itself, beside its rows."""
+        return counts_header(self, self.spans, self.targets, self.totals.tolist())
+
+    def _as_table(self) -> SpanTable:
+        return SpanTable(
+            "counts", self._header(), counts_columns(self.targets), self.items, tuple(self.rows.values())
+        )
+
+
+def counts_header(
+    layout: Any, spans: Sequence[Span], targets: Sequence[str], totals: Sequence[int]
+) -> dict[str, Any]:
+    """Return the header of a count file; `layout` is a table or the plan of one."""
+    named = {name: getattr(layout, name) for name in ("n", "side", "pad", "min_count", "shape")}
+    counted = {"spans": [list(span) for span in spans], "targets": list(targets), "totals": list(totals)}
+    return {**named, "items": layout.kind, **counted}
+
+
+def counts_columns(targets: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the value columns of a count file."""
+    return ("total", *(f"f_{target}" for target in targets))
+
+
+def _join_rows(span: Span, parts: Sequence[SpanRows], columns: int) -> SpanRows:
+    """Put parts of a span's rows together; there may be none."""
+    if len(parts) == 1:
+        return parts[0]
+    keys = [part.keys for part in parts] or [np.empty((0, span[1] - span[0]), np.int32)]
+    values = [part.values for part in parts] or [np.empty((0, columns), np.int64)]
+    return SpanRows(span, np.concatenate(keys), np.concatenate(values))
+
+
+def add_up(span: Span, keys: Numbers, values: Ints) -> SpanRows:
+    """Add up the values of equal keys; the result is sorted by key.
+
+    >>> rows = add_up((0, 1), np.array([[2], [0], [2]], np.int32), np.array([[1, 0], [5, 5], [2, 1]]))
+    >>> rows.keys.ravel(), rows.values.tolist()
+    (array([0, 2], dtype=int32), [[5, 5], [3, 1]])
+    """
+    distinct, row = _number_rows(keys)
+    # The sums are whole numbers below 2**53, so adding them as doubles is exact.
+    sums = [np.bincount(row, weights=column) for column in values.T]
+    return SpanRows(span, distinct, np.column_stack(sums).astype(np.int64))
+
+
+def _number_rows(keys: Numbers) -> tuple[Numbers, npt.NDArray[np.intp]]:
+    """Return the distinct keys in order, and for each key its place among them."""
+    if keys.shape[1] > 1:
+        _, first, row = np.unique(row_bytes(keys), return_index=True, return_inverse=True)
+        return keys[first], row
+    used = np.bincount(keys[:, 0]) > 0
+    number = np.cumsum(used) - 1
+    return np.flatnonzero(used).astype(np.int32)[:, None], number[keys[:, 0]]
+
+
+def compact(items: pa.Array, parts: Sequence[SpanRows]) -> tuple[pa.Array, list[SpanRows]]:
+    """Keep only the items that some row names, and number them anew in the same order."""
+    used = np.zeros(len(items), dtype=bool)
+    for part in parts:
+        used[part.keys] = True
+    number = (np.cumsum(used) - 1).astype(np.int32)
+    kept = [SpanRows(part.span, number[part.keys], part.values) for part in parts]
+    return items.filter(pa.array(used)), kept
+
+
+def parse_spans(spans: Sequence[str], n: int, side: str) -> list[Span]:
+    """Return the spans that a list of names asks for; the units are always there.
+
+    Shapes are a second row of n items behind the first: position n + k is for the shape of item k.
+
+    >>> parse_spans(["suffixes:3", "whole"], n=4, side="left")
+    [(0, 1), (1, 2), (2, 3), (3, 4), (2, 4), (1, 4), (0, 4)]
+    >>> parse_spans(["shapes:2"], n=2, side="left")
+    [(0, 1), (1, 2), (2, 3), (3, 4), (2, 4)]
+    """
+    check_count("n", "a count", n, at_most=LONGEST_NGRAM)
+    found = {(k, k + 1) for k in range(n)}
+    for name in [spans] if isinstance(spans, str) else map(str, spans):
+        kind, _, length = name.partition(":")
+        if kind in ("suffixes", "shapes") and length.isdecimal():
+            first = n if kind == "shapes" else 0
+            found |= {suffix(j, n, side, first) for j in range(1, min(int(length), n) + 1)}
+            found |= {(first + k, first + k + 1) for k in range(n)}
+        elif name == "whole":
+            found.add((0, n))
+        elif name != "units":
+            raise must_be("spans", "a count", "made of 'units', 'suffixes:LENGTH', 'shapes:LENGTH' and 'whole'", name)
+    return sorted(found, key=span_order)
+
+
+def suffix(length: int, n: int, side: str, first: int = 0) -> Span:
+    """Return the span of so many items next to the boundary; `first` is 0 for items and n for their shapes."""
+    return (first + n - length, first + n) if side == "left" else (first, first + length)
+
+
+def suffix_lengths(spans: Iterable[Span], n: int, side: str, first: int = 0) -> int:
+    """Return up to which length all suffixes of two and more items are there; 1 if none is."""
+    there = set(spans)
+    return next(
+        length for length in range(1, n + 1) if length == n or suffix(length + 1, n, side, first) not in there
+    )
+
+
+def span_names(spans: Iterable[Span], n: int) -> str:
+    """Say in words which spans there are."""
+    widths = {end - start for start, end in spans if end <= n}
+    shapes = {end - start for start, end in spans if start >= n}
+    longest = max((width for width in widths if 1 < width < n), default=0)
+    names = [
+        "units",
+        f"suffixes to {longest}" if longest else "",
+        f"shapes to {max(shapes)}" if shapes else "",
+        "whole N-grams" if n in widths else "",
+    ]
+    return ", ".join(name for name in names if name)
+
+
+def shape_name(spans: Iterable[Span], n: int, kind: str, shape: str | None) -> str | None:
+    """Return the name of the shape function of a count: the kind of items unless another is given."""
+    if not any(start >= n for start, _ in spans):
+        return None
+    name = kind if shape is None else shape
+    shape_function(name)  # raises where there is none
+    return name
+
+
+def _with_shapes(items: pa.Array, numbers: Numbers, side: str, shape: str) -> tuple[pa.Array, Numbers]:
+    """Set the shapes of contexts (rows, n) beside their items."""
+    both, into = build_vocabulary(pa.concat_arrays([items, *shapes_of(items, shape)]))
+    own, near, far = into.reshape(3, -1)
+    shapes = far[numbers]
+    nearest = -1 if side == "left" else 0
+    shapes[:, nearest] = near[numbers[:, nearest]]
+    return both, np.hstack([own[numbers], shapes])
+
+
+def _against(of_target: Any, of_all: Any, denominator: str) -> tuple[Any, Any]:
+    """Return numerator and denominator from a target's number and the number in all."""
+    check_choice("denominator", "this count table", denominator, DENOMINATORS)
+    return of_target, of_all - of_target if denominator == "complement" else of_all
+
+
+def _at_least(part: SpanRows, least: int) -> SpanRows:
+    keep = part.values[:, 0] >= least
+    return SpanRows(part.span, part.keys[keep], part.values[keep])
+
+
+def _pick(values: Ints, columns: list[int]) -> Ints:
+    """Take columns of the last axis, zeros for column -1."""
+    padded = np.concatenate([values, np.zeros((*values.shape[:-1], 1), np.int64)], axis=-1)
+    return padded[..., columns]
+
+
+def _check_layout(side: str, kind: str) -> None:
+    check_choice("side", "a count", side, SIDES)
+    check_choice("kind", "a count", kind, KINDS)
+
+
+def _check_sound(counts: Counts) -> None:
+    """Raise `ValueError` for what no counting gives, in a file that someone made by hand."""
+    _check_layout(counts.side, counts.kind)
+    shapes = [] if counts.shape is None else [counts.shape]
+    if not all(isinstance(name, str) for name in (*counts.targets, *shapes)):
+        raise ValueError("a name is no string")
+    units = parse_spans(["shapes:1" if shapes else "units"], counts.n, counts.side)
+    outside = [end for _, end in counts.spans if end > len(units)]
+    if outside or not set(units) <= set(counts.spans) or len(counts.totals) != 1 + len(counts.targets):
+        raise ValueError("the header does not fit the rows")
+    check_total(int(counts.totals[0]))
+    if not _within_totals(counts) or any((part.values > part.values[:, :1]).any() for part in counts.rows.values()):
+        raise ValueError("a frequency is above its total")
+
+
+def check_total(total: int) -> None:
+    """Raise where frequencies are too large to be exact in double precision."""
+    if total > LARGEST_TOTAL:
+        raise InputError(f"the frequencies add up to {total}, more than 2**53: they would not be exact any more")
+
+
+def _check_mergeable(a: Counts, b: Counts) -> None:
+    """Raise unless two tables count the same things."""
+    for name in ("n", "side", "kind", "pad", "targets", "spans", "shape"):
+        mine, theirs = getattr(a, name), getattr(b, name)
+        if mine != theirs:
+            raise ParameterError(
+                f"count tables with different {name} cannot be combined: {_show(name, mine, a)} "
+                f"and {_show(name, theirs, b)}"
+            )
+
+    if a.min_count > 1 or b.min_count > 1:
+        raise ParameterError(
+            "a count table whose rare spans were dropped (min_count) cannot be combined exactly: "
+            "combine the whole tables first, then drop"
+        )
+
+
+def name_span(span: Span, n: int) -> str:
+    """Say in words where a span is."""
+    first = n if span[0] >= n else 0
+    return f"{'shapes of ' if first else ''}items {span[0] - first + 1} to {span[1] - first}"
+
+
+def _show(name: str, value: Any, counts: Counts) -> str:
+    return span_names(value, counts.n) if name == "spans" else repr(value)
+
+
+def _check_contains(difference: Counts) -> None:
+    """Raise if a subtraction took away what was never there."""
+    targets = ("all", *difference.targets)
+    for span, part in difference.rows.items():
+        # A target's contexts are among all contexts, before and after.
+        bad = np.argwhere((part.values < 0) | (part.values > part.values[:, :1]))
+        if len(bad):
+            row, column = bad[0]
+            items = " ".join(difference.items.take(pa.array(part.keys[row])).to_pylist())
+            raise InputError(
+                f"cannot subtract what was never added: {items!r} at {name_span(span, difference.n)} "
+                f"({targets[column]}) would have the frequency {part.values[row, column]}"
+            )
+    if not _within_totals(difference):
+        raise InputError("cannot subtract what was never added: the other table has more contexts")
+
+
+def _within_totals(counts: Counts) -> bool:
+    """Whether frequencies can be those of so many contexts: at each target, and outside of it."""
+    outside = counts.totals[0] - counts.totals
+    return all(
+        (values >= 0).all() and (values <= counts.totals).all() and (values[:, :1] - values <= outside).all()
+        for values in (counts.totals[None, :], *(part.values for part in counts.rows.values()))
+    ) and bool((outside >= 0).all())
+
+
+def _frequency_column(values: npt.ArrayLike, name: str, rows: int, where: Where) -> Ints:
+    """Return frequencies as int64, or say which row is not a whole number >= 0."""
+    try:
+        numbers = np.asarray(values)
+        numbers = numbers if np.issubdtype(numbers.dtype, np.integer) else numbers.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} must be whole numbers") from None
+    if numbers.shape != (rows,):
+        raise InputError(f"there are {rows} N-grams but {name} has the shape {numbers.shape}")
+    bad = np.flatnonzero(~((numbers >= 0) & (numbers <= LARGEST_TOTAL) & (numbers == np.floor(numbers))))
+    if len(bad):
+        raise InputError(
+            f"{where(int(bad[0]))}: {name} must be a whole number from 0 to 2**53, got {numbers[bad[0]]:g}"
+        )
+    return numbers.astype(np.int64)
+
+
+def _check_contained(f_nu: Ints, f_de: Ints, where: Where) -> None:
+    """With denominator "all" the numerator's contexts are among the denominator's."""
+    bad = np.flatnonzero(f_nu > f_de)
+    if len(bad):
+        row = int(bad[0])
+        raise InputError(
+            f"{where(row)}: f_nu is {f_nu[row]} but f_de, which counts all contexts, is only {f_de[row]}"
+        )
+
+
+def _total(given: int | None, column: Ints, name: str) -> int:
+    """Return the number of contexts of one sample."""
+    least = int(column.sum(dtype=object))
+    if given is None:
+        return least
+    check_count(name, "from_ngrams", given, at_least=0)
+    if given < least:
+        raise InputError(f"{name} is {given}, but the frequencies add up to {least}")
+    return int(given)

@@ -1,0 +1,204 @@
+"""How good a ranking of N-grams is: precision, recall and F1 of the top K, average precision, recall over rank.
+
+N-grams are ranked as types, each once, best first. One is correct if it occurs at least once at the target in the
+documents at hand; |R| is the number of these. Ties keep the order of the table, which is the byte order of the items.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from raregram.counts.storage import find_rows
+from raregram.counts.table import Counts, Ints
+from raregram.errors import InputError, ParameterError, check_count
+from raregram.models.model import Model, Settings
+from raregram.models.ratios import Floats
+from raregram.text.ngrams import number_items
+
+Bools = npt.NDArray[np.bool_]
+
+TOP = 8000  # the paper's K
+CURVE_POINTS = 200
+BANDS = {"0": (0, 0), "1": (1, 1), "2-5": (2, 5), "more": (6, np.inf)}  # how often seen in training
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Precision, recall and F1 of what was returned, and the average precision of the whole ranking."""
+
+    types: int
+    relevant: int  # |R|
+    returned: int
+    hits: int
+    precision: float
+    recall: float
+    f1: float
+    average_precision: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A ranking measured as a whole and by how often its N-grams were seen in training."""
+
+    target: str
+    k: int
+    overall: Metrics
+    bands: dict[str, Metrics]  # empty where the training counts are not known
+    ranks: Ints  # of the curve
+    recalls: Floats
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists and numbers, for JSON."""
+        return {**asdict(self), "ranks": self.ranks.tolist(), "recalls": self.recalls.tolist()}
+
+
+def evaluate(model: Model, documents: Counts, *, k: int = TOP, training: Counts | None = None) -> Evaluation:
+    """Rank the N-grams of documents by a model and compare with where they occur.
+
+    Args:
+        model: a fitted model.
+        documents: the count table of the documents, with whole N-grams and the model's target.
+        k: how many N-grams are returned.
+        training: the count table that the model was fitted on, with whole N-grams; gives the bands.
+    """
+    check_count("k", "evaluate", k)
+    target = model.settings.target
+    correct = correct_types(documents, target)
+    order = ranking(model.log_ratio(types_for(model, documents)))
+    returned = np.zeros(len(order), dtype=bool)
+    returned[order[:k]] = True
+    bands = {}
+    if training is not None:
+        band = bands_of(training_frequency(documents, training))
+        for number, name in enumerate(BANDS):
+            bands[name] = measure(order[band[order] == number], correct, returned)
+    ranks, recalls = recall_curve(np.flatnonzero(correct[order]) + 1, len(order))
+    return Evaluation(target, k, measure(order, correct, returned), bands, ranks, recalls)
+
+
+def ranking(scores: Floats) -> Ints:
+    """Return the order of scores, best first; NaN ("no evidence") comes last, ties keep their order.
+
+    >>> ranking(np.array([1.0, np.nan, 2.0, 1.0])).tolist()
+    [2, 0, 3, 1]
+    >>> ranking(np.array([np.nan, -np.inf])).tolist()
+    [1, 0]
+    """
+    return np.argsort(-sortable(scores), kind="stable")
+
+
+def sortable(scores: Floats) -> Floats:
+    """Return scores in which NaN is below all others, those of minus infinity among them."""
+    return np.where(np.isnan(scores), -np.inf, np.maximum(scores, -np.finfo(np.float64).max))
+
+
+def top_hits(scores: Floats, correct: Bools, k: int) -> int:
+    """Return how many of the top K are correct, without sorting them all.
+
+    >>> top_hits(np.array([1.0, 3.0, 2.0, 2.0]), np.array([True, False, True, True]), 2)
+    1
+    """
+    scores = sortable(scores)
+    if k >= len(scores):
+        return int(correct.sum())
+    threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
+    above = scores > threshold
+    tied = np.flatnonzero(scores == threshold)[: k - int(above.sum())]
+    return int(correct[above].sum() + correct[tied].sum())
+
+
+def f1_score(hits: int, returned: int, relevant: int) -> float:
+    """Return the harmonic mean of hits/returned and hits/relevant; 0 where nothing is relevant or returned."""
+    return 2 * hits / (returned + relevant) if returned + relevant else 0.0
+
+
+def measure(order: Ints, correct: Bools, returned: Bools) -> Metrics:
+    """Measure a ranking of some types: `order` are their indices, best first."""
+    right = correct[order]
+    hits, number = int((right & returned[order]).sum()), int(returned[order].sum())
+    return metrics(np.flatnonzero(right) + 1, len(order), number, hits)
+
+
+def metrics(found_at: Ints, types: int, returned: int, hits: int) -> Metrics:
+    """Return all measures of a ranking of some types from the ranks of the correct ones, in order."""
+    relevant = len(found_at)
+    return Metrics(
+        types=types,
+        relevant=relevant,
+        returned=returned,
+        hits=hits,
+        precision=hits / returned if returned else 0.0,
+        recall=hits / relevant if relevant else 0.0,
+        f1=f1_score(hits, returned, relevant),
+        average_precision=float((np.arange(1, relevant + 1) / found_at).mean()) if relevant else 0.0,
+    )
+
+
+def correct_types(documents: Counts, target: str) -> Bools:
+    """Return which whole N-grams of a count table occur at the target."""
+    if documents.whole not in documents.rows:
+        raise ParameterError(
+            "evaluation needs the whole N-grams: count the documents with the spans 'units' and 'whole'"
+        )
+    return np.asarray(documents.rows[documents.whole].values[:, documents.column(target)] > 0)
+
+
+def check_layout(wanted: Settings | Counts, documents: Counts) -> None:
+    """Raise unless documents were counted as a model or a training table wants it, with all their N-grams."""
+    mine, theirs = _layout(wanted), _layout(documents)
+    if mine != theirs:
+        raise InputError(f"the model is for {mine}; the documents were counted for {theirs}")
+    if documents.min_count > 1:
+        raise InputError(
+            f"N-grams seen less than {documents.min_count} times were dropped from the documents: count them all"
+        )
+
+
+def _layout(counted: Settings | Counts) -> str:
+    """Say which contexts were counted."""
+    return f"n {counted.n}, {counted.side}, {counted.kind}{', padded' if counted.pad else ''}"
+
+
+def types_for(model: Model, documents: Counts) -> npt.NDArray[np.int32]:
+    """Return the whole N-grams of a count table by the model's item numbers."""
+    check_layout(model.settings, documents)
+    return model.number_rows(documents.items, documents.rows[documents.whole].keys)
+
+
+def training_frequency(documents: Counts, training: Counts) -> Ints:
+    """Return how often each whole N-gram of some documents was seen in training."""
+    if training.whole not in training.rows:
+        raise ParameterError("the bands need a training table with whole N-grams")
+    if training.min_count > 1:
+        raise ParameterError("the bands need a training table with all N-grams; of this one the rare were dropped")
+    mine, theirs = _layout(training), _layout(documents)
+    if mine != theirs:
+        raise ParameterError(f"the training table is for {mine}; the documents were counted for {theirs}")
+    known, rows = training.rows[training.whole], documents.rows[documents.whole]
+    keys = number_items(documents.items, training.items)[rows.keys]
+    place, found = find_rows(known.keys, keys)
+    return np.where(found, known.values[place, 0], 0)
+
+
+def bands_of(seen: Ints) -> Ints:
+    """Return the number of the band of each frequency in training.
+
+    >>> bands_of(np.array([0, 1, 5, 6])).tolist()
+    [0, 1, 2, 3]
+    """
+    return np.searchsorted([least for least, _ in BANDS.values()], seen, side="right") - 1
+
+
+def recall_curve(found_at: Ints, types: int) -> tuple[Ints, Floats]:
+    """Return the ranks of a curve and the recall at each, from the ranks of the correct types."""
+    ranks = curve_ranks(types)
+    return ranks, np.searchsorted(found_at, ranks, side="right") / max(len(found_at), 1)
+
+
+def curve_ranks(types: int) -> Ints:
+    """Return the ranks at which a curve is drawn: all of a short one, else evenly spread on a logarithmic scale."""
+    return np.unique(np.geomspace(1, max(types, 1), CURVE_POINTS).round().astype(np.int64))

@@ -1,0 +1,56 @@
+"""Scores of whole documents: a log ratio for each of their contexts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from raregram.corpus.documents import Documents, Options
+from raregram.corpus.formats.tables import from_batches
+from raregram.counts.kernel import split_documents
+from raregram.counts.table import Ints
+from raregram.errors import must_be
+from raregram.models.model import Model
+from raregram.text.ngrams import insert_pads
+
+LOG_RATIO = "log_ratio"  # the usual name of the column that scoring adds
+
+
+def score_columns(name: str, interval: bool, documents: bool) -> pa.Schema:
+    """Return the columns that scoring adds to a table; documents get a list of log ratios."""
+    if not name:
+        raise must_be("as", "score", "a name", name)
+    ends = ("lower", "upper") if name == LOG_RATIO else (f"{name}_lower", f"{name}_upper")
+    kind = pa.list_(pa.float64()) if documents else pa.float64()
+    return pa.schema([(column, kind) for column in (name, *(ends if interval else ()))])
+
+
+def score_rows(model: Model, name: str, content: pa.Array, source: str, first: int) -> pa.Array:
+    """Return a list for each document of the column `items` or `text`; `first` is the number of its first row."""
+    batch = pa.record_batch([content], names=[name])
+    parts = [score_documents(model, documents) for documents in from_batches([batch], source, Options(), first)]
+    return pa.concat_arrays(parts) if parts else pa.array([], pa.list_(pa.float64()))
+
+
+def score_documents(model: Model, documents: Documents) -> pa.Array:
+    """Return a list for each document: the log ratios of its contexts, from the first to the last.
+
+    A document of L items has L - n + 1 of them, or none if it is too short; with pads, one at every boundary.
+    """
+    return score_items(model, *split_documents(documents, model.settings.kind))
+
+
+def score_items(model: Model, items: pa.Array, lengths: Ints) -> pa.Array:
+    """Return the same for documents that are split into items: these one after the other, and how many each has."""
+    s = model.settings
+    if s.pad:
+        items = items.dictionary_decode() if pa.types.is_dictionary(items.type) else items
+        items, lengths = insert_pads(items, lengths, np.full(len(lengths), s.n), s.side), lengths + s.n
+    encoded = items if pa.types.is_dictionary(items.type) else items.dictionary_encode()
+    numbers = np.asarray(encoded.indices, dtype=np.int32)
+    contexts = np.maximum(lengths - s.n + 1, 0)
+    offsets = np.concatenate([[0], np.cumsum(contexts)])
+    starts = np.repeat(np.cumsum(lengths) - lengths - offsets[:-1], contexts) + np.arange(offsets[-1])
+    windows = numbers[starts[:, None] + np.arange(s.n)] if len(starts) else np.empty((0, s.n), np.int32)
+    scores = model.log_ratio(model.number_rows(encoded.dictionary, windows))
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(scores))

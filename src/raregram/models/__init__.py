@@ -1,0 +1,1 @@
+"""The estimators: from a count table to log ratios."""

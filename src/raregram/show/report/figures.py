@@ -1,0 +1,129 @@
+"""Results -> figures, as SVG and PNG. The one place that imports matplotlib."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import Any
+
+from raregram.errors import MissingExtraError
+from raregram.show.report.tables import backoff_curve, chosen, curve
+
+# Colours that people with any colour vision can tell apart (Okabe and Ito).
+COLOURS = {
+    "cet": "#0072b2", "gss": "#d55e00", "chi2": "#009e73", "chi2_printed": "#cc79a7", "tf": "#e69f00",
+    "gss_abs": "#56b4e9", "random": "#999999",
+}  # fmt: skip
+BACKOFF: dict[str, Any] = {"color": "#5e3c99", "marker": "*", "lw": 2}
+MARKERS = {"cet": "o", "gss": "s", "chi2": "^", "chi2_printed": "v", "tf": "D", "gss_abs": "P", "random": "x"}
+STYLE = {
+    "svg.hashsalt": "raregram", "svg.fonttype": "none", "font.size": 10, "axes.spines.top": False,
+    "axes.spines.right": False, "axes.grid": True, "grid.color": "#e5e5e5", "font.family": "sans-serif",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawn figure."""
+
+    name: str
+    caption: str
+    svg: str
+    png: bytes
+
+
+def figures(results: dict[str, Any]) -> list[Figure]:
+    """Draw all figures of a report."""
+    return [_figure_1(results), _figure_2(results), _figure_3(results)]
+
+
+def _figure_1(results: dict[str, Any]) -> Figure:
+    """F1 over the number of selected items, for every criterion."""
+
+    def draw(axes: Any, target: str) -> None:
+        for criterion in results["config"]["criteria"]:
+            cells = sorted(curve(results, target, criterion).items())
+            sizes, values = [size for size, _ in cells], [cell["test_f1"] for _, cell in cells]
+            line = "--" if criterion == "random" else "-"
+            axes.plot(sizes, values, line, color=COLOURS[criterion], marker=MARKERS[criterion], ms=4, label=criterion)
+        ours = backoff_curve(results, target, "size")
+        axes.plot([cell["size"] for cell in ours], [cell["test_f1"] for cell in ours], label="backoff", **BACKOFF)
+        for family, style in (("all used lam*", "-"), ("all used lam=0", ":")):
+            axes.axhline(chosen(results, target, family)["test_f1"], color="#222222", ls=style, lw=1, label=family)
+        axes.set_xscale("log")
+        axes.set_xlabel("items a position (backoff: spans of each length)")
+        axes.set_ylim(bottom=0)
+
+    k = results["config"]["k"]
+    caption = f"Figure 1. Test F1 of the top {k:,} over the size of the selection; lam tuned on validation."
+    return _draw(results, "figure-1", caption, "F1", draw)
+
+
+def _figure_2(results: dict[str, Any]) -> Figure:
+    """Recall over rank, for the back-off estimator, the best selection and all used."""
+    lines = {
+        "backoff": ("#5e3c99", "-"),
+        "selective": ("#0072b2", "-"),
+        "all used lam*": ("#222222", "-"),
+        "all used lam=0": ("#222222", ":"),
+    }
+
+    def draw(axes: Any, target: str) -> None:
+        for name, (colour, style) in lines.items():
+            evaluation = results["targets"][target]["evaluations"][name]
+            axes.plot(evaluation["ranks"], evaluation["recalls"], style, color=colour, label=name)
+        axes.axvline(results["config"]["k"], color="#999999", lw=1, ls="--")
+        axes.set_xscale("log")
+        axes.set_xlabel("rank")
+        axes.set_ylim(0, 1)
+
+    caption = "Figure 2. Recall over rank on test; the dashed line is K. The selection was chosen on validation."
+    return _draw(results, "figure-2", caption, "recall", draw)
+
+
+def _figure_3(results: dict[str, Any]) -> Figure:
+    """F1 over the size of the model."""
+
+    def draw(axes: Any, target: str) -> None:
+        cells = [*backoff_curve(results, target, "max_bytes"), chosen(results, target, "backoff")]
+        axes.plot([cell["bytes"] for cell in cells], [cell["test_f1"] for cell in cells], label="backoff", **BACKOFF)
+        rooms = results["targets"][target]["rooms"]
+        selected = sorted((room["bytes"], room["test_f1"]) for room in rooms if room["size"])
+        axes.plot(*zip(*selected, strict=True), color="#0072b2", marker="o", ms=4, label="the best selection")
+        whole = [(room["bytes"], room["test_f1"]) for room in rooms if not room["size"]]
+        axes.plot(*zip(*whole, strict=True), color="#222222", marker="s", ls="", label="all used lam*")
+        axes.set_xscale("log")
+        axes.set_xlabel("bytes of the model in memory")
+        axes.set_ylim(bottom=0)
+
+    caption = "Figure 3. Test F1 over the size of the model, all chosen on validation."
+    return _draw(results, "figure-3", caption, "F1", draw)
+
+
+def _draw(results: dict[str, Any], name: str, caption: str, y_label: str, draw: Any) -> Figure:
+    """Draw one panel a target, side by side, with one legend."""
+    matplotlib = import_matplotlib()
+    targets = results["config"]["targets"]
+    with matplotlib.rc_context(STYLE):
+        figure = matplotlib.figure.Figure(figsize=(4.6 * len(targets), 3.9), layout="constrained")
+        panels = figure.subplots(1, len(targets), squeeze=False)[0]
+        for axes, target in zip(panels, targets, strict=True):
+            draw(axes, target)
+            axes.set_title(target)
+        panels[0].set_ylabel(y_label)
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5), frameon=False)
+        svg, png = io.StringIO(), io.BytesIO()
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(png, format="png", dpi=150, metadata={"Software": None})
+    return Figure(name, caption, svg.getvalue()[svg.getvalue().index("<svg") :], png.getvalue())
+
+
+def import_matplotlib() -> Any:
+    """Return the module `matplotlib`, or say how to install it."""
+    try:
+        import matplotlib
+        import matplotlib.figure
+    except ImportError as error:
+        raise MissingExtraError("figures need matplotlib: pip install 'raregram[report]'") from error
+    return matplotlib

@@ -1,0 +1,78 @@
+"""Results, tables and figures -> one self-contained page. The one place that imports jinja2."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any
+
+from raregram.drawing import heat_map
+from raregram.errors import MissingExtraError
+from raregram.show.report.figures import Figure
+from raregram.show.report.tables import Table, chosen, findings, ours
+
+
+def import_jinja2() -> Any:
+    """Return the module `jinja2`, or say how to install it."""
+    try:
+        import jinja2
+    except ImportError as error:
+        raise MissingExtraError("the report needs jinja2: pip install 'raregram[report]'") from error
+    return jinja2
+
+
+def page(results: dict[str, Any], tables: Sequence[Table], figures: Sequence[Figure]) -> str:
+    """Return the report as HTML that needs nothing from outside."""
+    jinja2 = import_jinja2()
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment.filters["show"] = show
+    template = environment.from_string((files("raregram.show.report") / "page.html.j2").read_text(encoding="utf-8"))
+    rendered: str = template.render(
+        results=results,
+        config=results["config"],
+        tables={table.name: table for table in tables},
+        figures={figure.name: figure for figure in figures},
+        findings=findings(results),
+        ours=ours(results),
+        headline=[
+            {
+                "target": target,
+                "backoff": chosen(results, target, "backoff"),
+                "selective": chosen(results, target, "selective"),
+                "all_used": chosen(results, target, "all used lam*"),
+                "plain": chosen(results, target, "all used lam=0"),
+            }
+            for target in results["config"]["targets"]
+        ],
+        articles=articles(results),
+        about=json.dumps({name: results[name] for name in ("config", "versions", "machine", "inputs")}, indent=2),
+    )
+    return rendered
+
+
+def articles(results: dict[str, Any]) -> list[str]:
+    """Draw the heat maps of some test documents, with what the corpus says is there."""
+    targets, between = results["config"]["targets"], " " if results["config"]["kind"] == "words" else ""
+    return [
+        heat_map(
+            article["items"],
+            {target: results["targets"][target]["articles"][place] for target in targets},
+            {int(boundary): name for boundary, name in article["names"].items()},
+            between,
+        )
+        for place, article in enumerate(results.get("articles", []))  # results of earlier versions have none
+    ]
+
+
+def show(value: Any) -> str:
+    """Write a value of a table for people."""
+    if value is None:
+        return ""
+    if isinstance(value, bool | str):
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    if 1e-3 <= abs(value) < 1:
+        return f"{value:.4f}"
+    return f"{value:.4g}"

@@ -1,0 +1,96 @@
+"""The Spark engine: the same kernel and the same results on a cluster. Extra `spark`.
+
+In a program of your own, with a session of your own:
+
+    from raregram.counts.count import spark
+
+    spark.count("hdfs:///news/*.parquet", "hdfs:///news.counts", n=10, targets=("LOC",), spans=("suffixes:5",))
+    scored = spark.score(frame, model)          # a DataFrame with one more column, log_ratio
+    best = spark.rank(frame, model, top=100)    # texts and values
+    result = spark.evaluate(tagged, model, k=8000)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from raregram.measure.evaluate import Evaluation
+    from raregram.measure.rank import Ranking
+    from raregram.models.model import Model
+    from raregram.spark.scoring import Contexts
+    from raregram.spark.session import Cluster, Frame
+
+
+def count(
+    source: Any, out: str, *, on_error: str = "stop", memory_limit: int | None = None, **plan: Any
+) -> dict[str, Any]:
+    """Count documents into a folder of Parquet files, which is a count table, and return its header.
+
+    Args:
+        source: paths, or a DataFrame with the columns items or text, and spans.
+        out: the folder.
+        on_error: "stop" at a document that cannot be counted, or "skip" it.
+        memory_limit: bytes that a task takes for its tables.
+        plan: see `raregram.counts.kernel.Plan`; also `format` and `split` of `raregram.corpus.documents.Options`.
+    """
+    from raregram.corpus.documents import Options, Policy
+    from raregram.counts.count import count_on_spark
+    from raregram.counts.kernel import Plan
+    from raregram.spark.counting import write_counts
+
+    reading = {name: plan.pop(name) for name in ("format", "split") if name in plan}
+    planned = count_on_spark(
+        (source, None, None),
+        Plan(**plan),
+        Options(**reading, policy=Policy(on_error)),
+        cluster=_cluster(source),
+        memory_limit=memory_limit,
+    )
+    return write_counts(planned, out).header
+
+
+def score(frame: Frame, model: Model, *, column: str | None = None, level: float | None = None) -> Frame:
+    """Return a DataFrame of contexts with one more column, `log_ratio`; nothing is computed yet.
+
+    Args:
+        frame: contexts in the column `ngram`, as strings or lists; or documents in `items` or `text`, which get a
+            list each, with the log ratio of every context.
+        model: a fitted model.
+        column: another name of that column.
+        level: of intervals; adds the columns `lower` and `upper`.
+    """
+    from raregram.spark import scoring
+
+    return scoring.score(_cluster(frame), model, _contexts(frame, model, column), level)
+
+
+def rank(
+    frame: Frame, model: Model, top: int = 20, *, column: str | None = None, level: float | None = None
+) -> Ranking:
+    """Return the best distinct contexts of a DataFrame; with a level by the lower end of their interval."""
+    from raregram.spark import scoring
+
+    return scoring.rank(_cluster(frame), model, _contexts(frame, model, column), top, level)
+
+
+def evaluate(source: Any, model: Model, *, k: int = 8000, training: str | None = None) -> Evaluation:
+    """Measure a model on documents; as `raregram.measure.evaluate.evaluate`."""
+    from raregram.corpus.documents import Options
+    from raregram.spark import evaluating
+
+    return evaluating.evaluate(_cluster(source), model, source, Options(), k=k, training=training)
+
+
+def _contexts(frame: Frame, model: Model, column: str | None) -> Contexts:
+    from raregram.spark.scoring import open_contexts
+
+    return open_contexts(_cluster(frame), frame, model, {} if column is None else {"ngram": column})
+
+
+def _cluster(source: Any) -> Cluster:
+    """Return the cluster of a DataFrame, or else of the active session."""
+    from raregram.counts.count import is_frame
+    from raregram.spark.session import Cluster, connect
+
+    return Cluster(source.sparkSession if is_frame(source) else connect())

@@ -1,0 +1,435 @@
+"""Counting on Spark: the local engine's kernel in every task, and partial tables added up by hash.
+
+A task counts its documents as the local engine does, and when memory is full or documents are at an end it cuts its
+partial table into blocks of rows by a hash of their key. The shuffle carries such blocks, many rows each, so it costs
+Spark little; each row is a key and its sums so far, never an occurrence, so a frequent word is no more than one row a
+task. The blocks of one hash come together in one task, which adds their rows up. So a task holds one part in many of
+the table, and the driver no row at all: only totals, and sums of hashes for the digest.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, groupby, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from raregram.corpus.documents import Documents, Options, Policy
+from raregram.counts.engine import Accumulator, check_counted
+from raregram.counts.kernel import Plan, count_batch, labels_of
+from raregram.counts.sorting import find_heads
+from raregram.counts.storage import (
+    COMMON,
+    Span,
+    SpanTable,
+    add_hashes,
+    common_metadata,
+    digest_of,
+    from_arrow,
+    hash_items,
+    hash_keys,
+    row_schema,
+)
+from raregram.counts.table import Counts, Ints, check_total, counts_columns
+from raregram.errors import ClusterError
+from raregram.spark.session import Cluster, Notes, Work, partition_number
+from raregram.spark.sources import TABLE, Source, read_partition
+from raregram.text.ngrams import check_labels
+
+MEMORY_LIMIT = 1 << 30  # bytes a task
+BLOCK_ROWS = 1 << 20  # rows cut into blocks at a time
+BUCKETS = 4  # at least, a partition of the shuffle; they are added up one after the other
+MOST_PARTITIONS = 20_000  # Spark keeps a number for each pair of tasks before and after the shuffle
+BUCKET_BYTES = 1 << 27  # of partial rows that a bucket is to hold, about
+ROW_BYTES = 64  # of a partial row, about
+ITEM_BYTES = 4  # of a compressed file, about
+OUT_ROWS = 1 << 17  # rows given to Spark at a time
+SEPARATOR = b"\xff"  # between the items of a key: no byte of UTF-8
+EXAMPLES = 5  # of skipped documents
+
+Hashes = npt.NDArray[np.uint64]
+BLOCKS = {"bucket": "int", "block": "binary"}
+
+
+@dataclass
+class Told:
+    """What a task tells of the documents that it has counted."""
+
+    totals: list[int]  # (1 + targets,)
+    documents: int = 0
+    longest: int = 0
+    skipped: int = 0
+    examples: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What tasks told of a count that is done."""
+
+    header: dict[str, Any]
+    columns: tuple[str, ...]
+    row_hashes: Hashes
+    skipped: int
+    examples: list[str]
+
+    def table(self, items: pa.Array | None = None, parts: Any = ()) -> SpanTable:
+        """Return the table with these rows."""
+        return SpanTable("counts", self.header, self.columns, items, parts)
+
+    @property
+    def digest(self) -> str:
+        """The digest of the table."""
+        return digest_of(self.table(), self.row_hashes)
+
+
+class Count:
+    """A count on Spark: `rows` are its rows as a DataFrame, and `finish` tells the rest once they were computed."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        samples: Sequence[tuple[Source, Plan]],
+        options: Options,
+        memory_limit: int | None = None,
+        only: Span | None = None,
+    ) -> None:
+        self.cluster, self.notes = cluster, cluster.notes()
+        memory_limit = memory_limit or MEMORY_LIMIT
+        self.plan = samples[0][1]
+        self.targets = _all_targets(cluster, samples, options)
+        self.partitions, buckets = _buckets(cluster, samples)
+        frames = []
+        for number, (source, plan) in enumerate(samples):
+            known = plan if plan.targets is not None else replace(plan, targets=self.targets)
+            task = Counter(source.rows, source.format, known, options, self.targets, memory_limit, buckets, only)
+            frames.append(cluster.map(source.frame, task.work(self.notes, number), BLOCKS))
+        blocks = frames[0] if len(frames) == 1 else frames[0].union(frames[1])
+        self.blocks = blocks.repartition("bucket").sortWithinPartitions("bucket")
+        self.adder = Adder(counts_columns(self.targets), self.plan.min_count)
+        self.rows = cluster.map(self.blocks, self.adder.work(self.notes), row_columns(self.targets))
+
+    def compute(self, action: Callable[[], Any]) -> Any:
+        """Run an action on `rows`."""
+        with self.cluster.planning({"spark.sql.shuffle.partitions": str(self.partitions)}):
+            return self.cluster.run(action)
+
+    def finish(self) -> Counted:
+        """Return what the tasks told; raise if there was nothing to count."""
+        told = self.notes.told
+        counted = [value for (what, *_), value in told.items() if what == "counted"]
+        hashes = [np.array(value, np.uint64) for (what, *_), value in told.items() if what == "added"]
+        totals = np.zeros(1 + len(self.targets), np.int64)
+        for of_task in counted:
+            totals += of_task.totals
+        documents = sum(of_task.documents for of_task in counted)
+        longest = max((of_task.longest for of_task in counted), default=0)
+        check_counted(documents, int(totals[0]), longest, self.plan)
+        check_total(int(totals[0]))
+        return Counted(
+            self.plan.header(self.targets, totals.tolist()),
+            counts_columns(self.targets),
+            np.sum(hashes, axis=0, dtype=np.uint64),
+            sum(of_task.skipped for of_task in counted),
+            [example for of_task in counted for example in of_task.examples][:EXAMPLES],
+        )
+
+
+def row_columns(targets: Sequence[str]) -> dict[str, str]:
+    """Return the columns of a count table as Spark calls them."""
+    keys = {"start": "smallint", "end": "smallint", "items": "array<string>"}
+    return {**keys, **dict.fromkeys(counts_columns(targets), "bigint")}
+
+
+def write_counts(count: Count, out: str) -> Counted:
+    """Compute a count and write it as a folder of Parquet files, under its final name only when it is whole."""
+    cluster = count.cluster
+    with cluster.draft(out) as draft:
+        if writable(draft):
+            _write_from_tasks(count, draft)
+        else:
+            count.compute(lambda: count.rows.write.option("compression", "zstd").parquet(draft))
+        counted = count.finish()
+        cluster.write_bytes(f"{draft}/{COMMON}", common_metadata(counted.table(), counted.row_hashes))
+    return counted
+
+
+def writable(uri: str) -> bool:
+    """Whether tasks can write files at a place themselves, without Spark: some ten times as fast."""
+    try:
+        _file_system(uri)
+    except (pa.ArrowException, OSError, ValueError):
+        return False
+    return True
+
+
+def _file_system(uri: str) -> tuple[Any, str]:
+    """Return Arrow's file system and path of a place as Hadoop names it."""
+    from pyarrow.fs import FileSystem
+
+    return FileSystem.from_uri(re.sub("^file:/+", "file:///", uri))  # type: ignore[no-any-return]
+
+
+def _write_from_tasks(count: Count, draft: str) -> None:
+    """Let each task write a Parquet file, and see that all of them are there."""
+    files, folder = count.cluster.path(draft)
+    files.mkdirs(folder)
+    written = count.cluster.map(count.blocks, count.adder.write(count.notes, draft), {"file": "string"})
+    for row in count.compute(written.collect):
+        if not files.exists(count.cluster.path(f"{draft}/{row['file']}")[1]):
+            raise ClusterError(
+                f"a task wrote to {draft}, but not to the one of this machine: use storage that is shared"
+            )
+    count.cluster.write_bytes(f"{draft}/_SUCCESS", b"")
+
+
+def collect_counts(count: Count) -> tuple[Counts, Counted]:
+    """Compute a count and bring it to the driver as a count table in memory."""
+    rows = count.compute(count.rows.toArrow)
+    counted = count.finish()
+    return Counts.from_table(counted.table(*from_arrow(rows, counted.columns))), counted
+
+
+def _buckets(cluster: Cluster, samples: Sequence[tuple[Source, Plan]]) -> tuple[int, int]:
+    """Return into how many partitions the table is shuffled, and into how many buckets, each added up in memory."""
+    needed = 0
+    for source, plan in samples:
+        size = int(source.frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+        if size < 1 << 60:  # Spark takes what it does not know for very large
+            needed += size // ITEM_BYTES * len(plan.longer) * ROW_BYTES // BUCKET_BYTES  # one row an item and length
+    wanted = int(cluster.session.conf.get("spark.sql.shuffle.partitions"))
+    partitions = max(wanted, min(needed // BUCKETS, MOST_PARTITIONS))
+    return partitions, max(needed, BUCKETS * partitions)
+
+
+def _all_targets(cluster: Cluster, samples: Sequence[tuple[Source, Plan]], options: Options) -> tuple[str, ...]:
+    """Return the targets of all samples: those that are asked for, or every label that the documents have."""
+    found: set[str] = set()
+    for source, plan in samples:
+        found |= {plan.everything} if plan.everything else set(plan.targets or ())
+        if plan.targets is None and source.has_spans:
+            found |= check_labels(_labels(cluster, source, plan, options))
+    return tuple(sorted(found))
+
+
+def _labels(cluster: Cluster, source: Source, plan: Plan, options: Options) -> set[str]:
+    """Return every label, by the names that the plan gives them."""
+    if source.rows == TABLE and options.policy.on_error == "stop":
+        with cluster.planning():
+            distinct = source.frame.selectExpr("explode(spans.label) as label").distinct()
+            found = {row["label"] for row in cluster.run(distinct.collect)} - {None}
+        return {(plan.labels or {}).get(label, label) for label in found}
+
+    kind, format_name = source.rows, source.format
+
+    def look(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        documents = read_partition(rows, kind, format_name, options)
+        labels = set[str]().union(*(labels_of(batch, plan, options.policy) for batch in documents))
+        yield pa.record_batch([pa.array(sorted(labels), pa.string())], names=["label"])
+
+    with cluster.planning():
+        distinct = cluster.map(source.frame, look, {"label": "string"}).distinct()
+        return {row["label"] for row in cluster.run(distinct.collect)}
+
+
+@dataclass(frozen=True)
+class Counter:
+    """Counts the documents of a partition, and cuts the partial table into blocks."""
+
+    rows: str
+    format: str
+    plan: Plan
+    options: Options
+    targets: tuple[str, ...]
+    memory_limit: int
+    buckets: int
+    only: Span | None  # the one span whose rows are wanted; None: all
+
+    def work(self, notes: Notes, sample: int) -> Work:
+        """Return what a task does."""
+
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            told, policy = Told([0] * (1 + len(self.targets))), self.options.policy
+            for table in self._tables(read_partition(batches, self.rows, self.format, self.options), policy):
+                told.documents += table.documents
+                told.longest = max(told.longest, table.longest)
+                for place, column in zip(self._places(table), table.target_columns, strict=True):
+                    told.totals[place] += int(table.totals[column])
+                if table.totals[0]:
+                    yield from self._blocks(table)
+            told.skipped, told.examples = policy.skipped, policy.examples
+            notes.add(("counted", sample, partition_number()), told)
+
+        return work
+
+    def _tables(self, batches: Iterable[Documents], policy: Policy) -> Iterator[Accumulator]:
+        """Yield what was counted whenever memory is full, and in the end."""
+        plan = replace(self.plan, min_count=1)  # what is rare here may be frequent elsewhere
+        share = self.memory_limit * 2 // 5  # of which a quarter is for what waits; adding it up takes the rest
+        total = Accumulator(plan, share, Path, threads=1)
+        for batch in batches:
+            total.add(count_batch(batch, plan, policy))
+            if total.full:
+                yield total
+                total = Accumulator(plan, share, Path, threads=1)
+        yield total
+
+    def _places(self, counted: Accumulator) -> list[int]:
+        """Return the columns of all targets' sums that a partial table's columns belong to."""
+        return [0, *(1 + self.targets.index(target) for target in counted.targets)]
+
+    def _blocks(self, counted: Accumulator) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a partial table as blocks, each of one bucket."""
+        table = counted.table()
+        items, item_hash = table.items.cast(pa.binary()), hash_items(table.items)
+        for part in table.parts:
+            if self.only in (None, part.span):
+                for first in range(0, len(part), BLOCK_ROWS):
+                    keys, values = part.keys[first : first + BLOCK_ROWS], part.values[first : first + BLOCK_ROWS]
+                    sums = np.zeros((1 + len(self.targets), len(keys)), dtype=np.int64)
+                    sums[self._places(counted)] = values.T
+                    hashes = hash_keys(part.span, keys, item_hash)
+                    yield _cut(part.span, hashes, join_items(items, keys), sums, self.buckets)
+
+
+def join_items(items: pa.Array, keys: npt.NDArray[np.int32]) -> pa.Array:
+    """Return the items of each row as one string of bytes."""
+    flat = items.take(pa.array(keys.ravel()))
+    if keys.shape[1] == 1:
+        return flat
+    offsets = pa.array(np.arange(len(keys) + 1, dtype=np.int32) * keys.shape[1])
+    return pc.binary_join(pa.ListArray.from_arrays(offsets, flat), SEPARATOR)
+
+
+def _block_schema(columns: int) -> pa.Schema:
+    keys = [("hash", pa.uint64()), ("span", pa.int32()), ("key", pa.binary())]
+    return pa.schema([*keys, *((f"f{column}", pa.int64()) for column in range(columns))])
+
+
+def _cut(span: Span, hashes: Hashes, keys: pa.Array, sums: Ints, buckets: int) -> pa.RecordBatch:
+    """Sort rows by the bucket of their hash, and write those of each bucket as one block."""
+    bucket = ((hashes >> np.uint64(32)) % np.uint64(buckets)).astype(np.int32)
+    order = np.argsort(bucket.astype(np.uint16) if buckets <= 1 << 16 else bucket, kind="stable")
+    spans = np.full(len(keys), span[0] << 16 | span[1], dtype=np.int32)
+    sorted_sums = [pa.array(column.take(order)) for column in sums]
+    columns = [pa.array(hashes[order]), pa.array(spans), keys.take(pa.array(order)), *sorted_sums]
+    rows = pa.record_batch(columns, schema=_block_schema(len(sums)))
+    bounds = np.append(find_heads(bucket[order]), len(order)).tolist()
+    blocks = [rows.slice(a, b - a).serialize() for a, b in pairwise(bounds)]
+    return pa.record_batch([pa.array(bucket[order[bounds[:-1]]]), _as_binary(blocks)], names=list(BLOCKS))
+
+
+def _as_binary(buffers: Sequence[pa.Buffer]) -> pa.Array:
+    """Return buffers as an array of strings of bytes; Arrow's own way, value by value, takes ten times as long."""
+    offsets = np.zeros(len(buffers) + 1, dtype=np.int32)
+    np.cumsum([buffer.size for buffer in buffers], out=offsets[1:])
+    joined = pa.py_buffer(b"".join(buffers))
+    return pa.Array.from_buffers(pa.binary(), len(buffers), [None, pa.py_buffer(offsets), joined])
+
+
+@dataclass(frozen=True)
+class Adder:
+    """Adds up the blocks of a partition, bucket by bucket."""
+
+    columns: tuple[str, ...]
+    min_count: int
+
+    def work(self, notes: Notes) -> Work:
+        """Return what a task does."""
+
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            rows = (
+                row
+                for batch in batches
+                for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+            )
+            for bucket, blocks in groupby(rows, key=lambda row: row[0]):
+                hashes, spans, keys, values = add_blocks([block for _, block in blocks], len(self.columns))
+                width = (spans & 0xFFFF) - (spans >> 16)
+                kept = np.flatnonzero((width == 1) | (values[:, 0] >= self.min_count))
+                kept = kept[np.argsort(spans[kept], kind="stable")]
+                notes.add(("added", bucket), add_hashes(hashes[kept], values[kept]).tolist())
+                yield from self._rows(spans[kept], keys.take(pa.array(kept)), values[kept])
+
+        return work
+
+    def _rows(self, spans: npt.NDArray[np.int32], keys: pa.Array, values: Ints) -> Iterator[pa.RecordBatch]:
+        """Yield rows as the count table has them."""
+        for first in range(0, len(spans), OUT_ROWS):
+            some = slice(first, first + OUT_ROWS)
+            start, end = (spans[some] >> 16).astype(np.int16), (spans[some] & 0xFFFF).astype(np.int16)
+            items = split_items(keys[some])
+            numbers = [pa.array(np.ascontiguousarray(column)) for column in values[some].T]
+            yield pa.record_batch([pa.array(start), pa.array(end), items, *numbers], schema=row_schema(self.columns))
+
+    def write(self, notes: Notes, folder: str) -> Work:
+        """Return what a task does that writes its rows itself: to a draft that gets its name when it is whole."""
+
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            files, path = _file_system(folder)
+            rows = self.work(notes)(batches)
+            first = next(rows, None)
+            if first is None:
+                return
+            name = f"part-{partition_number():05d}.parquet"
+            draft = f"{path}/.{name}.{uuid.uuid4().hex}"
+            with (
+                files.open_output_stream(draft) as stream,
+                pq.ParquetWriter(stream, first.schema, compression="zstd", compression_level=1) as writer,
+            ):
+                for batch in chain([first], rows):
+                    writer.write_batch(batch)
+            files.move(draft, f"{path}/{name}")
+            yield pa.record_batch([pa.array([name])], names=["file"])
+
+        return work
+
+
+def split_items(keys: pa.Array) -> pa.Array:
+    """Undo `join_items`."""
+    return pc.split_pattern(keys, SEPARATOR).cast(pa.list_(pa.string()))
+
+
+def add_blocks(blocks: Sequence[bytes], columns: int) -> tuple[Hashes, npt.NDArray[np.int32], pa.Array, Ints]:
+    """Add up the rows of equal key: their hashes, spans, keys and values (rows, columns).
+
+    Rows are sorted by hash. Keys that differ in spite of equal hashes are told apart.
+    """
+    schema = _block_schema(columns)
+    table = pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(block), schema) for block in blocks])
+    hashes, spans, keys, *sums = (column.combine_chunks() for column in table.columns)
+    hashes, spans = np.asarray(hashes), np.asarray(spans)
+    order = np.argsort(hashes, kind="stable")
+    heads = find_heads(hashes[order])
+    first = order[heads]  # the row that speaks for each group
+    group = np.repeat(np.arange(len(heads)), np.diff(heads, append=len(order)))
+    speaker = first[group]
+    same = np.asarray(pc.equal(keys.take(pa.array(order)), keys.take(pa.array(speaker)))) & (
+        spans[order] == spans[speaker]
+    )
+    if not same.all():  # one pair in 2**64 has equal hashes
+        group, first = _by_key(hashes[order], spans[order], keys.take(pa.array(order)), order)
+    values = np.column_stack(
+        [
+            np.bincount(group, weights=np.asarray(column)[order], minlength=len(first)).astype(np.int64)
+            for column in sums
+        ]
+    )
+    return hashes[first], spans[first], keys.take(pa.array(first)), values
+
+
+def _by_key(hashes: Hashes, spans: Any, keys: pa.Array, order: Any) -> tuple[Any, Any]:
+    """Group sorted rows by their whole key instead: the group of each row, and the row that speaks for each group."""
+    number: dict[Any, int] = {}
+    whole = zip(hashes.tolist(), spans.tolist(), keys.to_pylist(), strict=True)
+    group = np.array([number.setdefault(key, len(number)) for key in whole])
+    _, places = np.unique(group, return_index=True)
+    return group, order[places]

@@ -1,0 +1,194 @@
+"""Evaluation on Spark: the N-grams of documents counted, scored and sorted there; only ranks come to the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from raregram.corpus.documents import Options
+from raregram.counts.count import count_on_spark, is_frame
+from raregram.counts.kernel import Plan
+from raregram.counts.storage import read_header
+from raregram.counts.table import Ints, counts_columns
+from raregram.errors import InputError, ParameterError, check_count
+from raregram.measure.evaluate import BANDS, TOP, Evaluation, bands_of, metrics, recall_curve, sortable
+from raregram.models.model import Model, Settings
+from raregram.spark.counting import Count
+from raregram.spark.session import Cluster, Frame, errors_explained, partition_number, quote
+from raregram.spark.sources import first_file, path_names, reader
+
+TOLD = {
+    "partition": "int",
+    "band": "int",
+    "types": "bigint",
+    "leading": "binary",
+    "index": "bigint",
+    "inside": "bigint",
+}
+
+
+def evaluate(
+    cluster: Cluster,
+    model: Model,
+    sources: Any,
+    options: Options,
+    *,
+    k: int = TOP,
+    training: str | None = None,
+    memory_limit: int | None = None,
+) -> Evaluation:
+    """Rank the N-grams of documents by a model and compare with where they occur; as `measure.evaluate`.
+
+    Args:
+        cluster: where the work is done.
+        model: a fitted model.
+        sources: documents, or a DataFrame of them.
+        options: how to read them.
+        k: how many N-grams are returned.
+        training: the path of the count table that the model was fitted on, with whole N-grams; gives the bands.
+        memory_limit: bytes that a task takes for its tables.
+    """
+    check_count("k", "evaluate", k)
+    s = model.settings
+    with errors_explained():
+        table = _count_table(cluster, sources, s)
+        counted = None if table is not None else _count(cluster, sources, options, s, memory_limit)
+        types = _with_training(cluster, table if counted is None else counted.rows, training, s.n)
+        scored = _scored(cluster, types, model).persist()
+        try:
+            ranked = scored.orderBy(scored.place.desc(), scored["items"].asc())
+            run = cluster.run if counted is None else counted.compute
+            told = run(cluster.map(ranked, _tell(k), TOLD).toArrow)
+        finally:
+            scored.unpersist()
+    if counted is not None:
+        counted.finish()  # raises where there was nothing to count
+    return _evaluation(told, s.target, k, with_bands=training is not None)
+
+
+def _count_table(cluster: Cluster, sources: Any, s: Settings) -> Frame | None:
+    """Return the whole N-grams of a count table; None if the sources are documents."""
+    if is_frame(sources) or not first_file(cluster, path_names(sources)).endswith((".parquet", ".counts")):
+        return None
+    frame = reader(cluster).parquet(*path_names(sources))
+    if not {"start", "end", "items", "total"} <= set(frame.columns):
+        return None
+    column = counts_columns([s.target])[1]
+    if column not in frame.columns:
+        raise InputError(f"{sources} does not count the target {s.target!r}; it has {', '.join(frame.columns)}")
+    return frame.where(f"start = 0 and end = {s.n}")
+
+
+def _count(cluster: Cluster, sources: Any, options: Options, s: Settings, memory_limit: int | None) -> Count:
+    """Plan to count the whole N-grams of documents."""
+    plan = Plan(n=s.n, side=s.side, kind=s.kind, pad=s.pad, targets=(s.target,), spans=("whole",))
+    source = (sources, None, None)
+    return count_on_spark(source, plan, options, cluster=cluster, memory_limit=memory_limit, only=(0, s.n))
+
+
+def _with_training(cluster: Cluster, types: Frame, training: str | None, n: int) -> Frame:
+    """Add how often each N-gram was seen in training."""
+    if training is None:
+        return types.selectExpr("*", "cast(0 as bigint) as seen")
+    if Path(training).exists():  # elsewhere, its header cannot be read from here
+        head = read_header(training)["header"]
+        if (head["n"], head["min_count"]) != (n, 1):
+            raise ParameterError(f"the bands need a training table with all N-grams of {n} items")
+    known = reader(cluster).parquet(training).where(f"start = 0 and end = {n}").selectExpr("items", "total as seen")
+    return types.join(known, "items", "left").na.fill(0, ["seen"])
+
+
+def _scored(cluster: Cluster, types: Frame, model: Model) -> Frame:
+    """Score each N-gram: `place` is what it is ranked by."""
+    get = cluster.broadcast(model)
+    column = counts_columns([model.settings.target])[1]
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if len(batch):
+                scores = get().log_ratio(batch.column("items"))
+                place = sortable(scores) + 0.0  # one zero, not two
+                band = bands_of(np.asarray(batch.column("seen"))).astype(np.int32)
+                correct = np.asarray(batch.column("at_target")) > 0
+                names = ["items", "place", "band", "correct"]
+                yield pa.record_batch([batch.column("items"), place, band, pa.array(correct)], names=names)
+
+    columns = {"items": "array<string>", "place": "double", "band": "int", "correct": "boolean"}
+    return cluster.map(types.selectExpr("items", "seen", f"{quote(column)} as at_target"), work, columns)
+
+
+def _tell(k: int) -> Any:
+    """Return what a task tells of its part of the ranking.
+
+    One row for each band, with its number of types; one with the bands of the first k types; and one for each correct
+    type with its place in the part and among those of its band.
+    """
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        part, done, leading = partition_number(), 0, b""
+        of_band = np.zeros(len(BANDS), dtype=np.int64)
+        for batch in batches:
+            band, correct = np.asarray(batch.column("band")), np.asarray(batch.column("correct"))
+            inside = np.zeros(len(band), dtype=np.int64)
+            for number in range(len(BANDS)):
+                here = band == number
+                inside[here] = of_band[number] + np.arange(here.sum())
+                of_band[number] += here.sum()
+            leading += band[: max(k - done, 0)].astype(np.uint8).tobytes()
+            right = np.flatnonzero(correct)
+            yield _rows(part, band[right], index=right + done, inside=inside[right])
+            done += len(band)
+        yield _rows(part, np.arange(len(BANDS)), types=of_band)
+        yield _rows(part, np.array([-1]), leading=[leading])
+
+    return work
+
+
+def _rows(part: int, band: npt.NDArray[Any], **columns: Any) -> pa.RecordBatch:
+    """Lay out rows that have some of the columns of `TOLD`."""
+    kinds = {"types": pa.int64(), "leading": pa.binary(), "index": pa.int64(), "inside": pa.int64()}
+    given = [
+        pa.array(columns[name], kind) if name in columns else pa.nulls(len(band), kind)
+        for name, kind in kinds.items()
+    ]
+    first = [pa.array(np.full(len(band), part, np.int32)), pa.array(band.astype(np.int32))]
+    return pa.record_batch([*first, *given], names=list(TOLD))
+
+
+def _evaluation(told: pa.Table, target: str, k: int, with_bands: bool) -> Evaluation:
+    """Put together what tasks told of their parts of a ranking."""
+    rows = {name: told[name].combine_chunks() for name in TOLD}
+    part, band = np.asarray(rows["partition"]), np.asarray(rows["band"])
+    parts = int(part.max(initial=-1)) + 1
+    sizes = np.zeros((len(BANDS), parts), dtype=np.int64)
+    has_types = np.asarray(rows["types"].is_valid())
+    sizes[band[has_types], part[has_types]] = np.asarray(rows["types"].drop_null())
+    before = np.cumsum(sizes, axis=1) - sizes  # of each band, in the parts before
+    right = np.asarray(rows["index"].is_valid())
+    rank = np.asarray(rows["index"].drop_null()) + before.sum(axis=0)[part[right]] + 1
+    inside = np.asarray(rows["inside"].drop_null()) + before[band[right], part[right]] + 1
+    types = int(sizes.sum())
+    overall = metrics(np.sort(rank), types, min(k, types), int((rank <= k).sum()))
+    returned = _returned_bands(rows, part, sizes.sum(axis=0), k)
+    bands = {}
+    for number, name in enumerate(BANDS if with_bands else ()):
+        here = band[right] == number
+        found_at, hits = np.sort(inside[here]), int((rank[here] <= k).sum())
+        bands[name] = metrics(found_at, int(sizes[number].sum()), int(returned[number]), hits)
+    return Evaluation(target, k, overall, bands, *recall_curve(np.sort(rank), types))
+
+
+def _returned_bands(rows: dict[str, pa.Array], part: npt.NDArray[Any], sizes: Ints, k: int) -> Ints:
+    """Return how many of the first k types are of each band."""
+    returned, left = np.zeros(len(BANDS), dtype=np.int64), k
+    leading = np.flatnonzero(np.asarray(rows["leading"].is_valid()))
+    for row in leading[np.argsort(part[leading])]:
+        taken = rows["leading"][int(row)].as_py()[: max(left, 0)]
+        returned += np.bincount(np.frombuffer(taken, np.uint8), minlength=len(BANDS))
+        left -= int(sizes[part[row]])
+    return returned

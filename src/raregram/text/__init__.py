@@ -1,0 +1,1 @@
+"""Text into items, items into numbers, words into shapes."""

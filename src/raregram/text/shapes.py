@@ -1,0 +1,109 @@
+"""Shapes: coarser items, to which an item that was seen rarely or never backs off.
+
+A shape function takes an item and returns two strings: its shape next to the boundary, and its shape further away,
+where less detail is worth counting. Put one of your own into `SHAPES` under a name, and count with that name.
+
+>>> [word_shape(word)[0] for word in ("in", "Monday,", "U.S.", "(1,250)", "announced", "--")]
+['in', '~Aa,', '~A..', '~9)(', '~ed', '--']
+>>> word_shape("announced")[1]
+'~a'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from raregram.errors import InputError, ParameterError
+
+Shape: TypeAlias = Callable[[str], tuple[str, str]]
+
+WORD = re.compile(r"\w")
+DIGIT = re.compile(r"\d")
+SHORT = 4  # letters of a lower-case word that is its own shape: short words are frequent, and carry the grammar
+SHORT_CASELESS = 2  # the same in scripts without capitals
+REMEMBERED = 1 << 17  # shapes that are not computed again,
+LONGEST_REMEMBERED = 64  # of items up to so many letters: a few that are very long could take all memory
+
+
+def word_shape(word: str) -> tuple[str, str]:
+    """Return whether a word is a number, capitals, capitalised or lower case, and the punctuation around it.
+
+    Short lower-case words stand for themselves. Next to the boundary a longer one keeps its last two letters, which
+    tell much about its part of speech.
+    """
+    begin = WORD.search(word)
+    if begin is None:
+        return word[:2], word[:2]
+    start, end = begin.start(), len(word)
+    while not WORD.match(word[end - 1]):
+        end -= 1
+    core = word[start:end]
+    edges = word[end : end + 1] + ("(" if start else "")
+    if DIGIT.search(core):
+        near = far = "~9"
+    elif len(core) <= (SHORT if core.islower() else SHORT_CASELESS) and core == core.lower():
+        near = far = core
+    elif core.isupper():
+        near = far = "~A" + ("." if "." in core else "") + ("1" if len(core) == 1 else "")
+    elif core[0].isupper():
+        near = far = "~Aa"
+    else:
+        near, far = "~" + core[-2:], "~a"
+    return near + edges, far + edges
+
+
+def letter_shape(letter: str) -> tuple[str, str]:
+    """Return whether a letter is a digit, a capital or lower case; anything else is its own shape."""
+    if letter.isdigit():
+        shape = "~9"
+    elif letter.isalpha():
+        shape = "~A" if letter.isupper() else "~a"
+    else:
+        shape = letter
+    return shape, shape
+
+
+SHAPES: dict[str, Shape] = {"words": word_shape, "letters": letter_shape}
+
+
+def shape_function(name: str, remember: bool = True) -> Shape:
+    """Return the shape function of a name; it remembers its results, unless nothing of the items may be kept."""
+    if name not in SHAPES:
+        raise ParameterError(
+            f"there is no shape function {name!r}, only {', '.join(SHAPES)}: "
+            "put it into raregram.text.shapes.SHAPES first"
+        )
+    return (_remembering if remember else _checked)(name, SHAPES[name])
+
+
+def shapes_of(items: pa.Array, name: str) -> tuple[pa.Array, pa.Array]:
+    """Return the shapes of items next to the boundary, and their shapes further away."""
+    function = shape_function(name)
+    pairs = [function(item) for item in items.to_pylist()]
+    return pa.array([near for near, _ in pairs], pa.string()), pa.array([far for _, far in pairs], pa.string())
+
+
+@cache
+def _remembering(name: str, function: Shape) -> Shape:
+    """Wrap a shape function so that it remembers."""
+    checked = _checked(name, function)
+    remembered = lru_cache(maxsize=REMEMBERED)(checked)
+    return lambda item: remembered(item) if len(item) <= LONGEST_REMEMBERED else checked(item)
+
+
+@cache
+def _checked(name: str, function: Shape) -> Shape:
+    """Wrap a shape function so that it says so where it does not return two strings."""
+
+    def checked(item: str) -> tuple[str, str]:
+        pair: object = function(item)
+        if isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) and isinstance(pair[1], str):
+            return pair
+        raise InputError(f"the shape function {name!r} must return two strings, not {pair!r} for {item!r}")
+
+    return checked
