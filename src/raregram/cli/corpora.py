@@ -11,13 +11,10 @@ import typer
 from raregram.cli.options import (
     AsJson,
     Columns,
-    Corpus,
-    Denominator,
     EngineOption,
     FormatOption,
     KindOption,
     MasterOption,
-    OnError,
     Out,
     Quiet,
     SideOption,
@@ -32,6 +29,7 @@ from raregram.cli.options import (
 )
 from raregram.cli.printing import print_facts, print_json, report, say
 from raregram.errors import InputError, ParameterError
+from raregram.options import Corpus, Denominator, OnError
 
 if TYPE_CHECKING:
     from raregram.corpus.documents import Options

@@ -14,7 +14,6 @@ import typer
 
 from raregram.cli.options import (
     AsJson,
-    Denominator,
     DenominatorOption,
     EngineOption,
     FormatOption,
@@ -24,7 +23,6 @@ from raregram.cli.options import (
     Quiet,
     SparkOption,
     SplitOption,
-    Unseen,
     UnseenOption,
     parse_names,
 )
@@ -38,6 +36,7 @@ from raregram.errors import (
     printable,
     system_reason,
 )
+from raregram.options import Denominator, Unseen
 
 if TYPE_CHECKING:
     from raregram.counts.table import Counts

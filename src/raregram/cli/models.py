@@ -12,7 +12,6 @@ from raregram.cli.options import (
     Columns,
     DenominatorOption,
     EngineOption,
-    EstimatorName,
     KindOption,
     Level,
     MasterOption,
@@ -22,7 +21,6 @@ from raregram.cli.options import (
     Quiet,
     SideOption,
     Sources,
-    SpanCriterion,
     SparkOption,
     UnseenOption,
     parse_bytes,
@@ -30,6 +28,7 @@ from raregram.cli.options import (
 )
 from raregram.cli.printing import print_facts, print_json, report, say
 from raregram.errors import InputError, ParameterError, check_count, check_lam
+from raregram.options import EstimatorName, SpanCriterion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -3,29 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
+from raregram import options
 from raregram.errors import ParameterError, check_choice, must_be
-
-# These repeat names that the library defines, since importing it would make `--help` wait for NumPy and Arrow.
-# A test compares them.
-EstimatorName = Literal["mle", "direct", "product", "selective", "backoff"]
-Criterion = Literal["random", "tf", "cet", "chi2", "chi2_printed", "gss", "gss_abs"]
-SpanCriterion = Literal["gain", Criterion]
-Side = Literal["left", "right"]
-Kind = Literal["words", "letters"]
-Denominator = Literal["complement", "all"]
-Unseen = Literal["neutral", "formula"]
-Format = Literal[
-    "parquet", "jsonl", "conll", "stanford-tsv", "stanford-slash", "stanford-xml", "spacy", "reuters-json",
-    "reuters-sgml", "text", "contexts",
-]  # fmt: skip
-Split = Literal["file", "lines", "paragraphs"]
-OnError = Literal["stop", "skip"]
-Corpus = Literal["reuters"]
-Engine = Literal["local", "spark"]
+from raregram.options import Denominator, Engine, Format, Kind, Side, Split, Unseen
 
 Sources = Annotated[
     list[str],
@@ -46,20 +30,14 @@ Targets = Annotated[
     str | None,
     typer.Option(help="The labels to count, with commas between them. [default: every label]", show_default=False),
 ]
-SpansOption = Annotated[
-    str, typer.Option(help="What to count: units, suffixes:LENGTH, shapes:LENGTH, whole; with commas.")
-]
-SideOption = Annotated[Side, typer.Option(help="On which side of the boundary the contexts are.")]
-KindOption = Annotated[Kind, typer.Option(help="What the items of a text are.")]
-DenominatorOption = Annotated[
-    Denominator, typer.Option(help="What the target is compared with: all other contexts, or all contexts.")
-]
-UnseenOption = Annotated[
-    Unseen, typer.Option(help="The factor of an item never seen at its position: 1, or by the unit formula.")
-]
+SpansOption = Annotated[str, typer.Option(help=options.SPANS.help)]
+SideOption = Annotated[Side, typer.Option(help=options.SIDE.help)]
+KindOption = Annotated[Kind, typer.Option(help=options.KIND.help)]
+DenominatorOption = Annotated[Denominator, typer.Option(help=options.DENOMINATOR.help)]
+UnseenOption = Annotated[Unseen, typer.Option(help=options.UNSEEN.help)]
 FormatOption = Annotated[Format | None, typer.Option(help="[default: it is recognised]", show_default=False)]
-SplitOption = Annotated[Split, typer.Option(help="What a document is in running text.")]
-Level = Annotated[float, typer.Option(help="The probability that an interval is meant to cover.")]
+SplitOption = Annotated[Split, typer.Option(help=options.SPLIT.help)]
+Level = Annotated[float, typer.Option(help=options.LEVEL.help)]
 Columns = Annotated[
     str | None,
     typer.Option(
@@ -68,10 +46,7 @@ Columns = Annotated[
     ),
 ]
 
-
-EngineOption = Annotated[
-    Engine, typer.Option(help="Where the work is done: on this machine, or on a Spark cluster (extra `spark`).")
-]
+EngineOption = Annotated[Engine, typer.Option(help=options.ENGINE.help)]
 MasterOption = Annotated[
     str | None,
     typer.Option(

@@ -1,0 +1,126 @@
+"""Every option once: its type, its default, its range and its help.
+
+The library, the command line, tuning and the experiment's configuration take them from here. Nothing heavy is
+imported, so `raregram --help` does not wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar, get_args
+
+from raregram.errors import check_choice, check_count, check_lam, must_be
+
+EstimatorName = Literal["mle", "direct", "product", "selective", "backoff"]
+Criterion = Literal["random", "tf", "cet", "chi2", "chi2_printed", "gss", "gss_abs"]
+SpanCriterion = Literal["gain", Criterion]
+Side = Literal["left", "right"]
+Kind = Literal["words", "letters"]
+Denominator = Literal["complement", "all"]
+Unseen = Literal["neutral", "formula"]
+Format = Literal[
+    "parquet", "jsonl", "conll", "stanford-tsv", "stanford-slash", "stanford-xml", "spacy", "reuters-json",
+    "reuters-sgml", "text", "contexts",
+]  # fmt: skip
+Split = Literal["file", "lines", "paragraphs"]
+OnError = Literal["stop", "skip"]
+Corpus = Literal["reuters"]
+Engine = Literal["local", "spark"]
+RankBy = Literal["log-ratio", "lower"]
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Option(Generic[Value]):
+    """An option; a default of None is found out from the data, as the help says."""
+
+    name: str
+    default: Value
+    help: str
+    choices: tuple[str, ...] = ()  # or else a range:
+    at_least: float | None = None
+    at_most: float | None = None
+    whole: bool = True  # whether numbers are whole ones
+
+    def check(self, value: Any, owner: str) -> None:
+        """Raise `ParameterError` unless `owner`, a function or a command, can take this value."""
+        if self.choices:
+            check_choice(self.name, owner, value, self.choices)
+        elif self.whole:
+            most = None if self.at_most is None else int(self.at_most)
+            check_count(self.name, owner, value, at_least=int(self.at_least or 0), at_most=most)
+        else:
+            check_lam(value, owner, self.name)
+            if self.at_most is not None and not (self.at_least or 0) <= value <= self.at_most:
+                raise must_be(self.name, owner, f"from {self.at_least or 0:g} to {self.at_most:g}", value)
+
+
+# --- what is counted ---------------------------------------------------------------------------------------------
+N: Option[int] = Option("n", 10, "Items of a context.", at_least=1, at_most=1000)
+SIDE: Option[Side] = Option("side", "left", "On which side of the boundary the contexts are.", get_args(Side))
+KIND: Option[Kind] = Option("kind", "words", "What the items of a text are.", get_args(Kind))
+SPANS: Option[tuple[str, ...]] = Option(
+    "spans", ("units",), "What to count: units, suffixes:LENGTH, shapes:LENGTH, whole; with commas."
+)
+PAD: Option[bool] = Option("pad", False, "Let contexts reach beyond the ends of a document.")
+MIN_COUNT: Option[int] = Option("min_count", 1, "Drop longer spans that were seen less often.", at_least=1)
+ON_ERROR: Option[OnError] = Option(
+    "on_error", "stop", "What to do with a document that cannot be read.", get_args(OnError)
+)
+ENGINE: Option[Engine] = Option(
+    "engine",
+    "local",
+    "Where the work is done: on this machine, or on a Spark cluster (extra `spark`).",
+    get_args(Engine),
+)
+SPLIT: Option[Split] = Option("split", "file", "What a document is in running text.", get_args(Split))
+ITEM_COLUMN: Option[int] = Option("item_column", 0, "CoNLL: the column of items, from 0.")
+TAG_COLUMN: Option[int] = Option("tag_column", -1, "CoNLL: the column of tags; -1 is the last.")
+
+# --- what is fitted ----------------------------------------------------------------------------------------------
+ESTIMATOR: Option[EstimatorName] = Option("estimator", "selective", "The estimator.", get_args(EstimatorName))
+CRITERION: Option[Criterion] = Option(
+    "criterion",
+    "cet",
+    "How `selective` scores items and `backoff` spans; `gain` is for `backoff` alone.",
+    get_args(Criterion),
+)
+SPAN_CRITERION: Option[SpanCriterion] = Option("criterion", "gain", CRITERION.help, get_args(SpanCriterion))
+SIZE: Option[int] = Option("size", 10_000, "How many items `selective` keeps at each position.", at_least=1)
+LAM: Option[float] = Option("lam", 1e-5, "The ridge; 0 for none.", whole=False)
+BACKOFF_LAM: Option[float] = Option(
+    "lam", 12.0, "The ridge of `backoff` times n_de: how many contexts a prior weighs.", at_least=1e-30, at_most=1e30,
+    whole=False,
+)  # fmt: skip
+UNIT_RIDGE = 10  # the ridge of units and shapes of `backoff` over that of suffixes
+TAU: Option[float] = Option(
+    "tau", 0.5, "For `backoff`: how much the single items count; 1 takes them as independent.", at_most=1, whole=False
+)
+DENOMINATOR: Option[Denominator] = Option(
+    "denominator",
+    "complement",
+    "What the target is compared with: all other contexts, or all contexts.",
+    get_args(Denominator),
+)
+UNSEEN: Option[Unseen] = Option(
+    "unseen",
+    "neutral",
+    "The factor of an item never seen at its position: 1, or by the unit formula.",
+    get_args(Unseen),
+)
+SEED: Option[int] = Option("seed", 0, "For the criterion `random`.")
+LONGEST = 5  # suffix of items that `backoff` wants,
+LONGEST_SHAPES = 8  # and of shapes
+
+# --- what is measured --------------------------------------------------------------------------------------------
+LEVEL: Option[float] = Option("level", 0.95, "The probability that an interval is meant to cover.")
+TOP: Option[int] = Option("top", 20, "How many to print.", at_least=1)
+K: Option[int] = Option("k", 8000, "How many N-grams are returned.", at_least=1)
+
+# The grids of `tune` and of the experiment. The first three are the paper's, but for the chi-square as it is usual.
+CRITERIA: tuple[Criterion, ...] = ("random", "tf", "cet", "chi2", "chi2_printed", "gss")
+SIZES = (100, 500, 1_000, 5_000, 10_000, 50_000, 100_000)
+LAMS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+PRIORS = (6.0, 12.0, 24.0)  # of `backoff`: how many contexts a prior weighs, lam times n_de
+TAUS = (0.4, 0.5, 0.6)
