@@ -2,7 +2,7 @@
 
 In a program of your own, with a session of your own:
 
-    from raregram.counts.count import spark
+    from raregram import spark
 
     spark.count("hdfs:///news/*.parquet", "hdfs:///news.counts", n=10, targets=("LOC",), spans=("suffixes:5",))
     scored = spark.score(frame, model)          # a DataFrame with one more column, log_ratio
