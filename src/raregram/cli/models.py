@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -31,12 +32,11 @@ from raregram.errors import InputError, ParameterError, check_count, check_lam
 from raregram.options import EstimatorName, SpanCriterion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
     from raregram.corpus.contexts import Batch
-    from raregram.measure.rank import Ranking
     from raregram.models.model import Model
     from raregram.spark.scoring import Contexts
     from raregram.spark.session import Cluster
@@ -222,7 +222,12 @@ def score(
 
     model, wanted = Model.load(model_file), level if interval else None
     if engine == "spark":
-        _on_spark(_score_to(out, model, wanted, as_), model, sources, columns, (master, spark, quiet))
+        if out is None:
+            raise ParameterError("on Spark, scores go to a folder: name it with --out")
+        with _contexts_on_spark(model, sources, columns, master, spark, quiet) as (cluster, contexts):
+            from raregram.spark import scoring
+
+            scoring.write_scores(cluster, scoring.score(cluster, model, contexts, wanted, as_), out)
         if not quiet:
             say(f"{out}: scored")
         return
@@ -280,7 +285,10 @@ def rank(
     wanted = level if by == "lower" else None
     names = ("log_ratio",) if wanted is None else ("lower", "log_ratio", "upper")
     if engine == "spark":
-        ranking = _on_spark(_rank_top(top, model, wanted), model, sources, columns, (master, spark, quiet))
+        with _contexts_on_spark(model, sources, columns, master, spark, quiet) as (cluster, contexts):
+            from raregram.spark import scoring
+
+            ranking = scoring.rank(cluster, model, contexts, top, wanted)
     else:
         if wanted is not None:
             model.interval([], wanted)  # raises before anything is read
@@ -362,9 +370,7 @@ def _scored(
 
     The scores are log ratios, and with a level the ends of their intervals. Documents get a list of log ratios each.
     """
-    import pyarrow as pa
-
-    from raregram.measure.score import score_rows
+    from raregram.measure.score import score_contexts, score_rows
 
     for batch in batches:
         if batch.documents:
@@ -376,12 +382,7 @@ def _scored(
             if error.row:
                 yield from _scored(model, [batch.head(error.row)], level)
             raise
-        if level is None:
-            yield batch, ngrams, [pa.array(model.log_ratio(ngrams.lists()))]
-        else:
-            numbers = model.numbers(ngrams.lists())
-            ends = model.interval(numbers, level)
-            yield batch, ngrams, [pa.array(some) for some in (model.log_ratio(numbers), *ends.T.copy())]
+        yield batch, ngrams, score_contexts(model, ngrams.lists(), level)
 
 
 def _check_any(scored: int, sources: list[str] | None) -> None:
@@ -389,45 +390,23 @@ def _check_any(scored: int, sources: list[str] | None) -> None:
         raise InputError(f"there is no N-gram in {', '.join(sources or ['standard input'])}")
 
 
-def _on_spark(
-    work: Callable[[Cluster, Contexts], Any],
+@contextmanager
+def _contexts_on_spark(
     model: Model,
     sources: list[str] | None,
     columns: str | None,
-    where: tuple[str | None, list[str] | None, bool],
-) -> Any:
-    """Do something with contexts on a Spark cluster; `where` is its master, its settings and whether to be quiet."""
+    master: str | None,
+    spark: list[str] | None,
+    quiet: bool,
+) -> Iterator[tuple[Cluster, Contexts]]:
+    """Open contexts on a Spark cluster."""
     from raregram.cli.clusters import spark_cluster
 
     rename = parse_columns(columns)
-    with spark_cluster(*where) as cluster:
+    with spark_cluster(master, spark, quiet) as cluster:
         from raregram.spark.scoring import open_contexts
 
-        return work(cluster, open_contexts(cluster, sources or ["-"], model, rename))
-
-
-def _score_to(out: str | None, model: Model, level: float | None, name: str) -> Callable[[Cluster, Contexts], Any]:
-    """Return what scores a table on Spark into a folder."""
-    if out is None:
-        raise ParameterError("on Spark, scores go to a folder: name it with --out")
-
-    def work(cluster: Cluster, contexts: Contexts) -> None:
-        from raregram.spark import scoring
-
-        scoring.write_scores(cluster, scoring.score(cluster, model, contexts, level, name), out)
-
-    return work
-
-
-def _rank_top(top: int, model: Model, level: float | None) -> Callable[[Cluster, Contexts], Any]:
-    """Return what ranks a table on Spark."""
-
-    def work(cluster: Cluster, contexts: Contexts) -> Ranking:
-        from raregram.spark import scoring
-
-        return scoring.rank(cluster, model, contexts, top, level)
-
-    return work
+        yield cluster, open_contexts(cluster, sources or [STANDARD_INPUT], model, rename)
 
 
 COMMANDS = (fit, score, rank, explain, info)

@@ -11,7 +11,7 @@ from raregram.counts.kernel import split_documents
 from raregram.counts.table import Ints
 from raregram.errors import must_be
 from raregram.models.model import Model
-from raregram.text.ngrams import insert_pads
+from raregram.text.ngrams import NGramsLike, insert_pads
 
 LOG_RATIO = "log_ratio"  # the usual name of the column that scoring adds
 
@@ -23,6 +23,14 @@ def score_columns(name: str, interval: bool, documents: bool) -> pa.Schema:
     ends = ("lower", "upper") if name == LOG_RATIO else (f"{name}_lower", f"{name}_upper")
     kind = pa.list_(pa.float64()) if documents else pa.float64()
     return pa.schema([(column, kind) for column in (name, *(ends if interval else ()))])
+
+
+def score_contexts(model: Model, ngrams: NGramsLike, level: float | None = None) -> list[pa.Array]:
+    """Return the log ratios of N-grams, and with a level the lower and the upper ends of their intervals."""
+    if level is None:
+        return [pa.array(model.log_ratio(ngrams))]
+    codes = model.numbers(ngrams)
+    return [pa.array(values) for values in (model.log_ratio(codes), *model.interval(codes, level).T.copy())]
 
 
 def score_rows(model: Model, name: str, content: pa.Array, source: str, first: int) -> pa.Array:

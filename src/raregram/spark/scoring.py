@@ -17,9 +17,8 @@ from raregram.corpus.formats.tables import CONTENT
 from raregram.counts.count import is_frame
 from raregram.errors import InputError, ParameterError
 from raregram.measure.rank import Ranking, Top
-from raregram.measure.score import LOG_RATIO, score_columns, score_rows
+from raregram.measure.score import LOG_RATIO, score_columns, score_contexts, score_rows
 from raregram.models.model import Model
-from raregram.models.ratios import Floats
 from raregram.spark.session import Cluster, Frame
 from raregram.spark.sources import first_file, path_names, read_parquet, reader, valid_texts
 from raregram.text.ngrams import NGrams
@@ -140,13 +139,11 @@ def _add_numbers(
     column, source = contexts.column, contexts.source
 
     def add(batch: pa.RecordBatch) -> list[pa.Array]:
-        model = get()
-        if level is None:
-            return [pa.array(_log_ratio(model, batch.column(column), source))]
-        ngrams = _parse(model, batch.column(column), source)
-        numbers = model.numbers(ngrams.lists())
-        ends = model.interval(numbers, level)
-        return [pa.array(values) for values in (model.log_ratio(numbers), ends[:, 0].copy(), ends[:, 1].copy())]
+        ngrams = _valid(batch.column(column))
+        try:
+            return score_contexts(get(), ngrams, level)
+        except InputError:  # parsed as a whole to name the bad one
+            return score_contexts(get(), _parse(get(), ngrams, source).lists(), level)
 
     return add
 
@@ -172,18 +169,12 @@ def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(waiting)
 
 
-def _log_ratio(model: Model, ngrams: pa.Array, source: str) -> Floats:
-    """Return the log ratios of a column; its N-grams are parsed one by one only to name a bad one."""
-    try:
-        return model.log_ratio(valid_texts(ngrams, Options()) if pa.types.is_string(ngrams.type) else ngrams)
-    except InputError:
-        return model.log_ratio(_parse(model, ngrams, source).lists())
+def _valid(ngrams: pa.Array) -> pa.Array:
+    return valid_texts(ngrams, Options()) if pa.types.is_string(ngrams.type) else ngrams
 
 
 def _parse(model: Model, ngrams: pa.Array, source: str) -> NGrams:
-    if pa.types.is_string(ngrams.type):
-        ngrams = valid_texts(ngrams, Options())
-    return model.parse(ngrams, lambda row: f"a row of {source}")
+    return model.parse(_valid(ngrams), lambda row: f"a row of {source}")
 
 
 def write_scores(cluster: Cluster, frame: Frame, out: str) -> None:
@@ -207,10 +198,8 @@ def rank(cluster: Cluster, model: Model, contexts: Contexts, size: int, level: f
         best, model = Top(size), get()
         for batch in _gathered(batches):
             ngrams = _parse(model, batch.column(column), source)
-            numbers = model.numbers(ngrams.lists())
-            log_ratio = model.log_ratio(numbers)
-            ends = None if level is None else model.interval(numbers, level)
-            values = [log_ratio] if ends is None else [ends[:, 0], log_ratio, ends[:, 1]]
+            log_ratio, *ends = score_contexts(model, ngrams.lists(), level)
+            values = [log_ratio] if level is None else [ends[0], log_ratio, ends[1]]
             best.add(ngrams.lines(model.settings.kind), np.column_stack(values))
         yield from _as_batches(best.ranking())
 
