@@ -1,6 +1,6 @@
 """Let the commands that write files run out of room, and meet disks that cannot be written to.
 
-    python reliability/disks.py [--steps 6] [--only NAME] [--older] [--out build/reliability]
+    python -m reliability.disks [--steps 6] [--only NAME] [--older] [--out build/reliability]
 
 First the functions of the library that write files meet disks of many sizes (tmpfs). Then each command of
 `commands.py` works on a small disk of its own, whose size is swept, so that the room ends at different moments; then
@@ -34,11 +34,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-import commands
-import kills
 import raregram as rg
-from commands import Command, Tree, finals, tree
-from kills import Checks, Place, Undisturbed, new_place, total
 from raregram.corpus.contexts import open_contexts
 from raregram.corpus.documents import Options
 from raregram.corpus.fetch import fetch_reuters
@@ -48,6 +44,9 @@ from raregram.counts.kernel import Plan
 from raregram.errors import FileError
 from raregram.measure.score import score_columns
 from raregram.show.write import output_format, score_writer
+from reliability import commands, kills
+from reliability.commands import Command, Tree, finals, tree
+from reliability.kills import Checks, Place, Undisturbed, new_place, total
 
 PAGE = 4096  # bytes, of which the size of a tmpfs is a multiple
 LARGE, INODES = 256 << 20, 100_000

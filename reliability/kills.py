@@ -1,6 +1,6 @@
 """Kill the commands that write files, in the middle, and see that nothing is broken and nothing lost.
 
-    python reliability/kills.py [--seed 0] [--times 6] [--events 16] [--bytes 4] [--only NAME] [--out FOLDER]
+    python -m reliability.kills [--seed 0] [--times 6] [--events 16] [--bytes 4] [--only NAME] [--out FOLDER]
 
 Each command of `commands.py` runs as a real group of processes, and is ended without a word (SIGKILL) at moments of
 three kinds: at a random time; right before its k-th change of a name or a file, all of them or a random sample (see
@@ -35,9 +35,9 @@ from typing import TypeVar
 
 import pyarrow.parquet as pq
 
-import commands
 import raregram as rg
-from commands import COMMANDS, Command, Tree, finals, tree
+from reliability import commands
+from reliability.commands import COMMANDS, Command, Tree, finals, tree
 
 HOOK = Path(__file__).resolve().parent / "hook"
 KILLED = (-signal.SIGKILL, -signal.SIGXFSZ)

@@ -15,12 +15,7 @@ import pytest
 
 from raregram import atomic as drafts
 from raregram.errors import FileError
-
-RELIABILITY = Path(__file__).parents[1] / "reliability"
-sys.path.insert(0, str(RELIABILITY))
-
-import commands  # noqa: E402
-import disks  # noqa: E402
+from reliability import commands, disks
 
 needs_mounts = pytest.mark.skipif(
     disks.namespace() is None, reason="disks cannot be mounted here: neither as root nor in a user namespace"
@@ -40,7 +35,7 @@ def folder(tmp_path_factory):
 @pytest.mark.slow
 @needs_mounts
 def test_on_full_and_read_only_disks_every_file_is_whole_and_a_rerun_with_room_succeeds(tmp_path):
-    program = [sys.executable, RELIABILITY / "disks.py", "--steps", "2", "--older", "--out", tmp_path]
+    program = [sys.executable, "-m", "reliability.disks", "--steps", "2", "--older", "--out", tmp_path]
     wanted = ["--only", "library", "--only", "count with spill"]
     done = subprocess.run([*program, *wanted], capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -24,12 +24,7 @@ from raregram.cli import experiments
 from raregram.corpus.fetch import fetch_reuters
 from raregram.errors import FileError
 from raregram.measure.experiment import Config, load_corpus
-
-RELIABILITY = Path(__file__).parents[1] / "reliability"
-sys.path.insert(0, str(RELIABILITY))
-
-import commands  # noqa: E402
-import kills  # noqa: E402
+from reliability import commands, kills
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 

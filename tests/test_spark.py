@@ -18,9 +18,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-
 import raregram as rg
+from benchmarks.standalone import LOOPBACK, Standalone, java_version
 from combinations import CONTEXT_READERS, run
 from raregram.corpus.documents import Options
 from raregram.counts import storage
@@ -33,7 +32,6 @@ from raregram.spark.counting import _cut, add_blocks, join_items, split_items, w
 from raregram.spark.evaluating import evaluate
 from raregram.spark.scoring import open_contexts, rank, score, write_scores
 from raregram.spark.session import Cluster, connect
-from standalone import LOOPBACK, Standalone, java_version
 from test_combinations import tables, trained, written
 
 RAREGRAM = str(Path(sys.executable).with_name("raregram"))
