@@ -6,10 +6,10 @@ OLDEST := .venv-oldest/bin
 LOCKING := .venv-lock/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help test check unit oldest demo tour bench trust lock audit clean
+.PHONY: help test test-all check unit harness oldest demo tour bench trust mutants lock audit clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 # Packages come by version and hash from requirements/, and so does what builds those that come as source.
 PIP := -m pip --disable-pip-version-check install --quiet --no-build-isolation
@@ -29,7 +29,8 @@ LOCKED := $(PIP) --require-hashes --requirement
 	$(BIN)/python $(LOCKED) requirements/dev.txt
 	@touch $@
 
-test: check unit oldest  ## all checks and all tests
+test: check unit  ## all checks and the tests of the product
+test-all: harness oldest  ## beside these: many examples, rivals, kills, full disks, load, the oldest versions
 
 check: .venv/installed  ## formatting, lint, types and import directions
 	$(BIN)/ruff format --check --quiet .
@@ -37,10 +38,15 @@ check: .venv/installed  ## formatting, lint, types and import directions
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: .venv/installed .venv-bench/rivals.json  ## the tests alone
+PYTEST := -m pytest --quiet --numprocesses 3 --dist loadfile --no-loadscope-reorder
+
+unit: .venv/installed  ## the tests of the product alone, with few examples of each property
 	@java -version 2>&1 | grep -qE '"(1[7-9]|[2-9][0-9])' || \
 		echo 'There is no Java 17, so the Spark tests are skipped. Install it, e.g.: apt-get install openjdk-17-jre-headless'
-	$(BIN)/python -m pytest --quiet --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python $(PYTEST) -m 'not harness' --hypothesis-profile few
+
+harness: .venv/installed .venv-bench/rivals.json  ## the tests of benchmarks/ and reliability/, and properties with many examples
+	$(BIN)/python $(PYTEST) -m 'harness or property' tests
 
 .venv-oldest/installed: pyproject.toml requirements/oldest.txt
 	$(PYTHON) -m venv .venv-oldest
@@ -50,7 +56,7 @@ unit: .venv/installed .venv-bench/rivals.json  ## the tests alone
 
 CORE := ratios selection contexts kernels shapes counting counts files numbers versions model sklearn
 oldest: .venv-oldest/installed  ## the tests of the core with the oldest versions that it works with
-	$(OLDEST)/python -m pytest --quiet --numprocesses 2 --hypothesis-profile few -W ignore::DeprecationWarning \
+	$(OLDEST)/python -m pytest --quiet --numprocesses 2 --hypothesis-profile few -m 'not harness' -W ignore::DeprecationWarning \
 		$(CORE:%=tests/test_%.py)
 
 demo: .venv/paper  ## the paper's experiment, with a report
@@ -61,28 +67,30 @@ tour: .venv/paper  ## fit, rank and explain on a corpus whose true ratios are kn
 
 # The environment with the rivals; those that cannot be installed are listed with the reason.
 .venv-bench/rivals.json: pyproject.toml requirements/build.txt requirements/rivals.txt benchmarks/install.py
-	$(PYTHON) benchmarks/install.py .venv-bench
+	$(PYTHON) -m benchmarks.install .venv-bench
 
 bench: .venv-bench/rivals.json .venv/installed  ## everything measured side by side: rivals, the machine's limit, growth (two hours)
-	$(BENCH)/python benchmarks/core.py
-	$(BENCH)/python benchmarks/counting.py
-	$(BENCH)/python benchmarks/experiment.py
-	$(BENCH)/python benchmarks/limit.py
-	$(BENCH)/python benchmarks/growth.py
-	$(BIN)/python benchmarks/spark.py
-	$(BIN)/python benchmarks/serving.py
-	$(BENCH)/python benchmarks/contest.py --synthetic
+	$(BENCH)/python -m benchmarks.core
+	$(BENCH)/python -m benchmarks.counting
+	$(BENCH)/python -m benchmarks.experiment
+	$(BENCH)/python -m benchmarks.limit
+	$(BENCH)/python -m benchmarks.growth
+	$(BIN)/python -m benchmarks.spark
+	$(BIN)/python -m benchmarks.serving
+	$(BENCH)/python -m benchmarks.contest --synthetic
 
-trust: .venv/installed  ## kills, full disks, hostile input, versions and an hour under load (three and a half hours)
+trust: .venv/installed mutants  ## kills, full disks, hostile input, versions, mutants and an hour under load (three and a half hours)
+	$(BIN)/python -m reliability.crashes
+	$(BIN)/python -m reliability.fuzz
+	$(BIN)/python -m reliability.giants
+	$(BIN)/python -m reliability.versions
+	$(BIN)/python -m reliability.soak
+	$(BIN)/python -m reliability.fuzz --guided
+
+mutants: .venv/installed  ## change the core in thousands of small ways and see whether the tests notice
 	$(BIN)/python $(LOCKED) requirements/trust.txt
-	$(BIN)/python reliability/kills.py
-	$(BIN)/python reliability/disks.py
-	$(BIN)/python reliability/readers.py
-	$(BIN)/python reliability/giants.py
-	$(BIN)/python reliability/versions.py
-	$(BIN)/python reliability/mutants.py
-	$(BIN)/python reliability/soak.py
-	$(BIN)/python reliability/guided.py
+	$(BIN)/mutmut run
+	$(BIN)/python -m reliability.mutants
 
 .venv-lock/installed: requirements/lock.txt
 	$(PYTHON) -m venv .venv-lock
@@ -105,4 +113,4 @@ audit: .venv-lock/installed  ## ask for known vulnerabilities of everything that
 	$(LOCKING)/pip-audit --require-hashes --disable-pip --requirement requirements/dev.txt
 
 clean:  ## remove the environments and everything that was built
-	rm -rf .venv .venv-* build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-* build dist mutants .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

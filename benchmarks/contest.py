@@ -1,7 +1,7 @@
 """raregram beside everything a user would pick instead: accuracy, time, speed, memory and size.
 
-    python benchmarks/install.py                      make the environment, once
-    python benchmarks/contest.py [--sizes 1000,4000]  measure; a second run goes on where the first one stopped
+    python -m benchmarks.install                      make the environment, once
+    python -m benchmarks.contest [--sizes 1000,4000]  measure; a second run goes on where the first one stopped
 
 Settings are chosen on validation and reported on test. Each measurement is a process of its own, on one thread.
 Everything found is in OUT/results.json; OUT/table.md and OUT/figure.svg show it.
@@ -22,12 +22,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measuring import PROJECT
+from benchmarks.rivals import REGISTRY, find
+from benchmarks.rivals.data import SIGNAL, SYNTHETIC, Data, reuters, synthetic
+from benchmarks.rivals.summary import TIMINGS, medians, write_figure, write_table, write_verdicts
 from raregram.measure.experiment import Config, processor
-from rivals import REGISTRY, find
-from rivals.data import SIGNAL, SYNTHETIC, Data, reuters, synthetic
-from rivals.summary import TIMINGS, medians, write_figure, write_table, write_verdicts
 
-HERE = Path(__file__).resolve().parent
 QUICK = 60.0  # seconds; what is fitted in less is measured again in every round
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
@@ -129,9 +129,21 @@ class Contest:
     def run(self, data: Data, size: int, target: str, rival: str, *options: str) -> dict[str, Any]:
         """Run one rival on one task in a process of its own; what goes wrong becomes a reason in one line."""
         a = self.arguments
-        words = [a.python, "-m", "rivals.run", data.folder, size, target, rival, "--k", a.k, "--seed", a.seed]
+        words = [
+            a.python,
+            "-m",
+            "benchmarks.rivals.run",
+            data.folder,
+            size,
+            target,
+            rival,
+            "--k",
+            a.k,
+            "--seed",
+            a.seed,
+        ]
         words += ["--limit", a.limit, "--memory", a.memory, *options]
-        paths = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
+        paths = [str(PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])]
         process = subprocess.Popen(
             [str(word) for word in words],
             stdout=subprocess.PIPE,

@@ -1,6 +1,6 @@
 """Speed and size of the core beside what they stand against, measured in one run on one core.
 
-    python benchmarks/core.py [--json FILE]
+    python -m benchmarks.core [--json FILE]
 
 The corpus is made on the spot: ten-word contexts from a synthetic source with 60,000 words. Each figure is the best
 of several runs taken in turns, since other work on the machine can only slow one down.
@@ -8,14 +8,10 @@ of several runs taken in turns, since other work on the machine can only slow on
 
 from __future__ import annotations
 
-import argparse
 import json
-import platform
-import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -23,26 +19,24 @@ import pyarrow as pa
 from numpy.lib.stride_tricks import sliding_window_view
 
 import raregram as rg
-from measuring import in_turns, timed
+from benchmarks.measuring import RAREGRAM, best_of, parser, show, show_machine
 from raregram.measure.synthetic import SyntheticCorpus
 
 CONTEXTS = 1_000_000
 N = 10
-ROUNDS = 5
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--json", type=Path, help="write the figures here as well")
-    arguments = parser.parse_args()
+    arguments = parser(__doc__)
+    arguments.add_argument("--json", type=Path, help="write the figures here as well")
+    out = arguments.parse_args().json
     pa.set_cpu_count(1)
+    show_machine()
     figures = measure()
-    width = max(len(name) for name, _, _ in figures)
-    print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}")
-    for name, value, target in figures:
-        print(f"{name:<{width}}  {value:>12}   {target}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
+    for figure in figures:
+        show(*figure)
+    if out:
+        out.write_text(json.dumps(figures, indent=1) + "\n")
 
 
 def measure() -> list[tuple[str, str, str]]:
@@ -97,16 +91,8 @@ def million_rows() -> rg.Counts:
     return rg.Counts.from_ngrams(ngrams, rng.binomial(f_de, 0.1), f_de, target="T", spans=["units"])
 
 
-def best_of(tasks: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Run all tasks in turns and return the shortest time of each."""
-    times_of = in_turns({name: lambda task=task: timed(task) for name, task in tasks.items()}, ROUNDS)  # type: ignore[misc]
-    spread = statistics.median(max(taken) / min(taken) for taken in times_of.values())
-    print(f"best of {ROUNDS} rounds; slowest over fastest round: {spread:.1f} (median over tasks)", file=sys.stderr)
-    return {name: min(taken) for name, taken in times_of.items()}
-
-
 def run(*arguments: str) -> None:
-    subprocess.run([Path(sys.executable).with_name("raregram"), *arguments], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([RAREGRAM, *arguments], check=True, stdout=subprocess.DEVNULL)
 
 
 def rate(seconds: float) -> str:

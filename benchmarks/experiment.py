@@ -1,19 +1,19 @@
 """The experiment's speed and size on Reuters-21578, beside the paper's numbers.
 
-    python benchmarks/experiment.py
+    python -m benchmarks.experiment
 
 Needs the corpus (npm brings it) and takes about a minute.
 """
 
 from __future__ import annotations
 
-import resource
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import raregram as rg
-from measuring import show
+from benchmarks.measuring import best_of, own_peak_bytes, show, show_machine
 from raregram.measure.evaluate import types_for
 from raregram.measure.experiment import Config, Splits, count_splits, load_corpus
 from raregram.measure.tune import LAMS, SIZES, Grid
@@ -24,6 +24,7 @@ PAPER_RATE = 43_900  # N-grams a second, the paper's best: 394,850 in 9.00 s
 
 def main() -> None:
     config = Config()
+    show_machine()
     with tempfile.TemporaryDirectory() as folder:
         splits = count_splits(config, load_corpus(config), Path(folder))
     for target in config.targets:
@@ -39,8 +40,7 @@ def grid_of_one_target(splits: Splits, target: str) -> None:
     taken = time.perf_counter() - start
     types = len(splits.valid.rows[splits.valid.whole])
     show(f"{target}: {len(cells)} settings on {types:,} types", f"{taken:.1f} s", "under 10 s")
-    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    show("  most memory held by the process so far", f"{held:.2f} GB", "under 2 GB")
+    show("  most memory held by the process so far", f"{own_peak_bytes() / 1e9:.2f} GB", "under 2 GB")
 
 
 def scoring(splits: Splits, target: str) -> None:
@@ -50,13 +50,7 @@ def scoring(splits: Splits, target: str) -> None:
         "selective": rg.fit(splits.train, target, criterion="cet", size=5_000),
     }
     numbers = {name: types_for(model, splits.test) for name, model in models.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in models}
-    for _ in range(20):
-        for name, model in models.items():
-            start = time.perf_counter()
-            model.log_ratio(numbers[name])
-            seconds[name].append(time.perf_counter() - start)
-    best = {name: min(taken) for name, taken in seconds.items()}
+    best = best_of({name: partial(model.log_ratio, numbers[name]) for name, model in models.items()}, rounds=20)
     rate = len(numbers["selective"]) / best["selective"]
     show("  N-grams a second with cet 5,000", f"{rate / 1e6:.1f} million")
     show("  as a multiple of the paper's best", f"{rate / PAPER_RATE:.0f} x", "at least 500 x")

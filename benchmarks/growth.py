@@ -1,6 +1,6 @@
 """How time and memory grow with the corpus, with N and with the number of targets, as a figure.
 
-    python benchmarks/growth.py [--out build/bench]
+    python -m benchmarks.growth [--out build/bench]
 
 Each point is a process of its own: it counts a synthetic corpus and fits a back-off model, on one core. Printed is
 the exponent over the upper half of each line: 1 means in proportion, and nothing may be worse.
@@ -17,14 +17,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 import raregram as rg
-from measuring import on_one_core, own_peak_bytes, show, timed
-from raregram.measure.synthetic import zipf_documents
+from benchmarks import corpora
+from benchmarks.measuring import PROJECT, on_one_core, own_peak_bytes, parser, show, timed
 
-LENGTH, WORDS = 130, 100_000
 START: dict[str, int] = {"items": 2_000_000, "n": 10, "targets": 2}
 LINES = {
     "items": (500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000),
@@ -42,10 +40,10 @@ ROOM = 0.1  # by which an exponent may pass 1 in a noisy measurement
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--out", type=Path, default=Path("build/bench"))
-    parser.add_argument("--point", type=json.loads, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--out", type=Path, default=Path("build/bench"))
+    options.add_argument("--point", type=json.loads, help=argparse.SUPPRESS)
+    arguments = options.parse_args()
     if arguments.point:
         print(json.dumps(measure(**arguments.point)))
         return
@@ -64,15 +62,15 @@ def main() -> None:
 
 def in_a_process(point: dict[str, int]) -> dict[str, Any]:
     """Measure one point, so that its memory is its own."""
-    command = [sys.executable, __file__, "--point", json.dumps(point)]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    command = [sys.executable, "-m", "benchmarks.growth", "--point", json.dumps(point)]
+    printed = subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, text=True).stdout
     return dict(json.loads(printed.splitlines()[-1]))
 
 
 def measure(items: int, n: int, targets: int) -> dict[str, Any]:
     """Count and fit; return the seconds, and the most memory held above what was held at the start."""
     pa.set_cpu_count(1)
-    table = corpus(items, targets)
+    table = corpora.documents(items // corpora.LENGTH, targets=targets)
     rg.count(table.slice(0, 100), n=n, threads=1)  # whatever is loaded at first use
     before = own_peak_bytes()
     units = timed(lambda: rg.count(table, n=n, threads=1))
@@ -82,17 +80,6 @@ def measure(items: int, n: int, targets: int) -> dict[str, Any]:
     fit = timed(lambda: rg.fit(counts, "T0", "backoff"))
     seconds = {"units": units, "all": everything, "fit": fit}
     return {"items": items, "n": n, "targets": targets, **seconds, "memory": own_peak_bytes() - before}
-
-
-def corpus(items: int, targets: int) -> pa.Table:
-    """Return documents with one span for every forty items, of all targets in turn."""
-    documents = items // LENGTH
-    starts = np.random.default_rng(9).integers(90, LENGTH - 1, size=(documents, 3)).tolist()
-    spans = [
-        [{"start": s, "end": s + 1, "label": f"T{(3 * row + k) % targets}"} for k, s in enumerate(of_row)]
-        for row, of_row in enumerate(starts)
-    ]
-    return pa.table({"text": zipf_documents(documents, LENGTH, WORDS, seed=1), "spans": spans})
 
 
 def exponent(xs: tuple[int, ...], ys: list[float]) -> float:

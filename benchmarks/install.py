@@ -1,4 +1,4 @@
-"""Make the environment in which raregram is measured beside its rivals: `python benchmarks/install.py [FOLDER]`.
+"""Make the environment in which raregram is measured beside its rivals: `python -m benchmarks.install [FOLDER]`.
 
 Everything comes by version and hash from requirements/rivals.txt, but each rival on its own, so that one that cannot
 be had does not stop the others. `FOLDER/rivals.json` says for each of them "ok", or in one line why not. Nothing is

@@ -1,6 +1,6 @@
 """Counting and scoring beside the machine's limit: a C program that splits and hashes the text, and a memory copy.
 
-    python benchmarks/limit.py [--items 50000000]
+    python -m benchmarks.limit [--items 50000000]
 
 Everything runs on one core, in turns; figures are medians. The C program gets the same text as one file and is not
 charged for reading it; ours reads Parquet, splits, counts or scores, and returns the result. Compiled loops are
@@ -10,7 +10,6 @@ items are counted in.
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 from collections.abc import Callable
@@ -21,26 +20,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import raregram as rg
-from measuring import compile_yardstick, in_turns, medians, on_one_core, show, timed
-from raregram.measure.experiment import Config, load_corpus, processor, split_corpus
-from raregram.measure.synthetic import zipf_documents
-from raregram.text import ngrams as contexts
+from benchmarks import corpora
+from benchmarks.measuring import compile_yardstick, in_turns, medians, on_one_core, parser, show, show_machine, timed
+from raregram.measure.experiment import Config, load_corpus, split_corpus
 
-LENGTH, WORDS, PART = 130, 100_000, 20_000
 SPANS = ("units", "suffixes:5", "shapes:8")
 Yardstick = Callable[[Path], float]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--items", type=int, default=50_000_000, help="of the synthetic corpus")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", type=Path, help="write the multiples here as well")
-    arguments = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--items", type=int, default=50_000_000, help="of the synthetic corpus")
+    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--json", type=Path, help="write the multiples here as well")
+    arguments = options.parse_args()
     on_one_core()
-    pa.set_cpu_count(1)
-    contexts.METER.bytes = contexts.WORTH_COMPILING  # as in any process that has read much
-    print(f"{processor()}, one core; text over the C program, and over a memory copy of its bytes")
+    show_machine()
+    print("one core; text over the C program, and over a memory copy of its bytes")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         yardstick = compile_yardstick(folder)
@@ -83,21 +79,12 @@ def scorer(model: rg.Model, texts: pa.Array) -> Callable[[], float]:
 
 def synthetic(folder: Path, yardstick: Yardstick, items: int, rounds: int) -> dict[str, float]:
     """Count units of two targets in many items."""
-    path, text = folder / "zipf.parquet", folder / "zipf.txt"
-    rng = np.random.default_rng(9)
-    schema = pa.schema([("text", pa.string()), ("spans", pa.list_(pa.struct(SPAN)))])
-    with pq.ParquetWriter(path, schema) as writer, text.open("w") as file:
-        for part in range(-(-items // (PART * LENGTH))):
-            texts = zipf_documents(PART, LENGTH, WORDS, seed=100 + part)
-            starts = rng.integers(0, LENGTH - 1, size=(PART, 3)).tolist()
-            spans = [[{"start": s, "end": s + 1, "label": "ABA"[k]} for k, s in enumerate(row)] for row in starts]
-            writer.write_table(pa.table({"text": texts, "spans": spans}, schema=schema))
-            file.write("\n".join(texts) + "\n")
+    path, text = corpora.write(folder / "zipf.parquet", items), folder / "zipf.txt"
+    with text.open("w") as file:
+        for batch in pq.ParquetFile(path).iter_batches(columns=["text"]):
+            file.write("\n".join(batch["text"].to_pylist()) + "\n")
     task = {f"count {items:,} items, units": lambda: timed(lambda: rg.count(path, n=10, threads=1))}
     return against(task, yardstick, text, min(rounds, 3), wanted="at most 3 x")
-
-
-SPAN = [("start", pa.int64()), ("end", pa.int64()), ("label", pa.string())]
 
 
 def write_corpus(folder: Path, name: str, table: pa.Table) -> tuple[Path, Path]:

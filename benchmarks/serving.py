@@ -1,6 +1,6 @@
 """Load on the service beside a bare FastAPI echo of the same payload, by wrk on the same two cores.
 
-    python benchmarks/serving.py [MODEL...]
+    python -m benchmarks.serving [MODEL...]
 
 Without models, two back-off models of synthetic contexts are fitted first. Service and echo are asked in turns, each
 in one process. Needs the extra `serve` and wrk (apt-get install wrk).
@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 import raregram as rg
-from measuring import in_turns, medians, show
+from benchmarks.measuring import in_turns, medians, show
 from raregram.measure.synthetic import SyntheticCorpus
 
 SECONDS, ROUNDS, CONNECTIONS = 5, 3, 16
@@ -54,7 +54,7 @@ async def echo(body: Body) -> Body:
 
 def main() -> None:
     if shutil.which("wrk") is None:
-        sys.exit("benchmarks/serving.py needs wrk: apt-get install wrk")
+        sys.exit("benchmarks.serving needs wrk: apt-get install wrk")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths = sys.argv[1:] or fit_models(folder)

@@ -1,17 +1,15 @@
 """Counting on a Spark cluster beside the local engine: the same corpus, the same table.
 
-    python benchmarks/spark.py                        50 million items, units and suffixes to 3; about ten minutes
-    python benchmarks/spark.py --items 200000000 --spans units
+    python -m benchmarks.spark                        50 million items, units and suffixes to 3; about ten minutes
+    python -m benchmarks.spark --items 200000000 --spans units
 
 A standalone master and one or two workers run as processes of their own on this machine, each worker with all that it
 starts (the executor and its Python) on a core of its own. Sessions are started, and executors warmed up with a small
-count, before the clock runs. The corpus is that of counting.py.
+count, before the clock runs. The corpus is that of `corpora.py`.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
 import tempfile
 import time
 from contextlib import suppress
@@ -19,23 +17,20 @@ from itertools import count as count_from
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from counting import LENGTH, WORDS, N, spans
-from measuring import show
+from benchmarks import corpora
+from benchmarks.measuring import parser, show, show_machine
+from benchmarks.standalone import LOOPBACK, Standalone
 from raregram.corpus.documents import Options
 from raregram.counts import count as engines
 from raregram.counts import storage
 from raregram.counts.kernel import Plan
-from raregram.measure.experiment import processor
-from raregram.measure.synthetic import zipf_documents
 from raregram.spark.counting import write_counts
 from raregram.spark.session import Cluster, connect
-from standalone import LOOPBACK, Standalone
 
-FILES = 16
-TARGETS = ("A", "B")
+FILES, N = 16, 10
+TARGETS = ("T0", "T1")
 SETTINGS = {
     "spark.driver.host": LOOPBACK,
     "spark.driver.bindAddress": LOOPBACK,
@@ -45,12 +40,12 @@ SETTINGS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--items", type=int, default=50_000_000)
-    parser.add_argument("--spans", action="append", help="may be repeated; default units, and units,suffixes:3")
-    parser.add_argument("--min-count", type=int, default=1)
-    arguments = parser.parse_args()
-    print(f"{processor()}, {os.cpu_count()} cores")
+    options = parser(__doc__)
+    options.add_argument("--items", type=int, default=50_000_000)
+    options.add_argument("--spans", action="append", help="may be repeated; default units, and units,suffixes:3")
+    options.add_argument("--min-count", type=int, default=1)
+    arguments = options.parse_args()
+    show_machine()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         items = make_corpus(folder / "corpus", arguments.items)
@@ -63,11 +58,9 @@ def main() -> None:
 def make_corpus(folder: Path, items: int) -> int:
     """Write documents to several files, and return how many items they have."""
     folder.mkdir()
-    documents = items // LENGTH // FILES + 1
     for part in range(FILES):
-        table = pa.table({"text": zipf_documents(documents, LENGTH, WORDS, seed=part), "spans": spans(documents)})
-        pq.write_table(table, folder / f"{part}.parquet", row_group_size=4096)
-    return documents * FILES * LENGTH
+        corpora.write(folder / f"{part}.parquet", items // FILES, seed=100 * part)
+    return -(-(items // FILES) // corpora.LENGTH) * corpora.LENGTH * FILES
 
 
 def compare(folder: Path, plan: Plan, items: int) -> None:

@@ -1,4 +1,4 @@
-"""The commands that write files, each on a small corpus of its own: what is killed and what runs out of room.
+"""The commands that write files, each on a small corpus: what `crashes.py` kills and lets run out of space.
 
 A command runs in an empty folder beside `inputs`, or in one where its `older` form has written the same names before.
 """
@@ -17,9 +17,9 @@ import tarfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -28,12 +28,10 @@ import raregram as rg
 
 RAREGRAM = Path(sys.executable).with_name("raregram")
 SECONDS = 900  # that a command may take, at most
-REUTERS_FILES = 3
 SENTENCES = (
     "Ann Lee of Boston met Mr. Smith in Paris on Monday.",
     "The Bank of England said rates would rise.",
     "Oil prices fell in Kuwait, traders in London said.",
-    "John Brown will visit Tokyo next week.",
     "Nothing of note happened in Germany.",
 )
 EXPERIMENT = """train = 60
@@ -61,71 +59,68 @@ class Command:
     older: str
     environment: dict[str, str] = field(default_factory=dict)
     byte_kills: bool = True  # whether a file that grows too large ends this process, and not another one's
+    resumes: bool = False  # whether a run that fails leaves finished parts to the next one, in hidden folders
+    needs: str = "raregram"  # a library
 
-    def line(self, arguments: str | None = None) -> list[str]:
-        """Return the command as a list of words."""
-        return [str(RAREGRAM), *(self.arguments if arguments is None else arguments).split()]
+    @property
+    def can_run(self) -> bool:
+        """Whether the library that it needs is installed."""
+        return find_spec(self.needs) is not None
 
 
-COUNT = "count ../inputs/{}.jsonl -n 4 --targets LOC,PER --spans suffixes:4,shapes:3 --quiet"
+COUNT = "count ../inputs/{}.jsonl -n 4 --targets LOC,PER --spans suffixes:4,shapes:3 --quiet --out c.counts"
 SCORE = "score ../inputs/{}.rgm ../inputs/contexts.tsv --quiet --out scored.{}"
 TUNE = "tune ../inputs/{}.counts ../inputs/b.jsonl --target LOC --sizes 10,50 --lams 1e-5,1e-3 --k 50 --out t.rgm"
 TAG = "tag ../inputs/{}-texts.jsonl --processes {} --quiet --out tagged.parquet"
 REPRODUCE = "reproduce --config ../inputs/experiment.toml --corpus ../inputs/a.jsonl --quiet --force --seed {}"
+FIT = "fit ../inputs/{}.counts --target LOC --size 100 --quiet --out model.rgm"
 BACKOFF = "fit ../inputs/{}.counts --target LOC --estimator backoff --quiet --out model.rgm"
 MERGE = "merge ../inputs/{}.counts ../inputs/b.counts --quiet --out merged.counts"
+FETCH = "fetch reuters ../inputs/{}.tgz"
 HOME = {"RAREGRAM_HOME": "home"}
+CLOCK = {"KILL_CLOCK": "1"}  # measured times are the same in every run
+SPACY: dict[str, Any] = {"resumes": True, "needs": "spacy"}
+
+
+def _both(name: str, line: str, **options: Any) -> Command:
+    return Command(name, line.format("a"), line.format("b"), **options)
+
 
 COMMANDS = (
-    Command("count", COUNT.format("a") + " --out c.counts", COUNT.format("b") + " --out c.counts"),
-    Command(
-        "count with spill",
-        COUNT.format("a") + " --memory-limit 1MB --out c.counts",
-        COUNT.format("b") + " --memory-limit 1MB --out c.counts",
-    ),
-    Command("merge", MERGE.format("a"), MERGE.format("b")),
+    _both("count", COUNT),
+    _both("count under a limit", COUNT + " --memory-limit 1MB"),
+    _both("merge", MERGE),
     Command("subtract", MERGE.format("a") + " --subtract ../inputs/b.counts", MERGE.format("a")),
-    Command(
-        "fit",
-        "fit ../inputs/a.counts --target LOC --size 100 --quiet --out model.rgm",
-        "fit ../inputs/a.counts --target PER --size 50 --quiet --out model.rgm",
+    _both("fit", FIT),
+    _both("fit back-off", BACKOFF),
+    _both("tune", TUNE),
+    *(
+        Command(f"score to {name}", SCORE.format("a", end), SCORE.format("b", end))
+        for name, end in (("Parquet", "parquet"), ("CSV", "csv"), ("text", "txt"))
     ),
-    Command("fit back-off", BACKOFF.format("a"), BACKOFF.format("b")),
-    Command("tune", TUNE.format("a"), TUNE.format("b")),
-    Command("score to Parquet", SCORE.format("a", "parquet"), SCORE.format("b", "parquet")),
-    Command("score to CSV", SCORE.format("a", "csv"), SCORE.format("b", "csv")),
-    Command("score to text", SCORE.format("a", "txt"), SCORE.format("b", "txt")),
-    Command("tag", TAG.format("a", 1), TAG.format("b", 1)),
-    Command("tag in 2 processes", TAG.format("a", 2), TAG.format("b", 2)),
-    Command("fetch", "fetch reuters ../inputs/a.tgz", "fetch reuters ../inputs/b.tgz", HOME),
-    Command("fetch a URL", "fetch reuters {url}/a.tgz", "fetch reuters {url}/b.tgz", {**HOME, "no_proxy": "*"}),
-    Command("fetch by npm", "fetch reuters --refresh", "fetch reuters ../inputs/b.tgz", HOME, byte_kills=False),
-    Command("reproduce", REPRODUCE.format(1), REPRODUCE.format(2), {"KILL_CLOCK": "1"}),
+    Command("tag", TAG.format("a", 1), TAG.format("b", 1), **SPACY),
+    Command("tag in 2 processes", TAG.format("a", 2), TAG.format("b", 2), **SPACY),
+    _both("fetch", FETCH, environment=HOME),
+    _both("fetch a URL", "fetch reuters {{url}}/{}.tgz", environment={**HOME, "no_proxy": "*"}, resumes=True),
+    Command("fetch by npm", "fetch reuters --refresh", FETCH.format("b"), HOME, byte_kills=False, resumes=True),
+    Command("reproduce", REPRODUCE.format(1), REPRODUCE.format(2), CLOCK, resumes=True, needs="matplotlib"),
+    Command("report", "reproduce --report-only", REPRODUCE.format(2), CLOCK, resumes=True, needs="matplotlib"),
 )
-NEEDS = {"tag": "spacy", "tag in 2 processes": "spacy", "reproduce": "matplotlib"}
+NAMES = tuple(command.name for command in COMMANDS)
 
 
 def named(name: str, url: str = "") -> Command:
     """Return a command by its name; `url` is where the corpus is served."""
-    (found,) = (command for command in COMMANDS if command.name == name)
-    return Command(
-        name, found.arguments.format(url=url), found.older.format(url=url), found.environment, found.byte_kills
-    )
+    found = COMMANDS[NAMES.index(name)]
+    return replace(found, arguments=found.arguments.format(url=url), older=found.older.format(url=url))
 
 
-def can_run(name: str) -> bool:
-    """Whether the libraries that a command needs are installed."""
-    return name not in NEEDS or find_spec(NEEDS[name]) is not None
-
-
-def start(
-    command: Command, folder: Path, environment: dict[str, str] | None = None, arguments: str | None = None
-) -> subprocess.Popen[str]:
+def start(command: Command, folder: Path, environment: dict[str, str], arguments: str) -> subprocess.Popen[str]:
     """Start a command in a folder, as a group of processes of its own."""
     return subprocess.Popen(
-        command.line(arguments),
+        [str(RAREGRAM), *arguments.split()],
         cwd=folder,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **command.environment, **(environment or {})},
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **command.environment, **environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -134,11 +129,9 @@ def start(
     )
 
 
-def run(
-    command: Command, folder: Path, environment: dict[str, str] | None = None, arguments: str | None = None
-) -> tuple[int, str]:
-    """Run a command in a folder to its end; return its exit code and what it said of errors."""
-    with start(command, folder, environment, arguments) as process:
+def run(command: Command, folder: Path, environment: dict[str, str], arguments: str = "") -> tuple[int, str]:
+    """Run a command in a folder to its end; return its exit code and what it printed as errors."""
+    with start(command, folder, environment, arguments or command.arguments) as process:
         try:
             _, said = process.communicate(timeout=SECONDS)
         except subprocess.TimeoutExpired:
@@ -156,7 +149,7 @@ def tree(folder: Path) -> Tree:
 
 
 def finals(files: Tree) -> Tree:
-    """Return the files under final names; hidden ones are drafts, and `downloads` holds what has not all come yet."""
+    """Return the files under final names: hidden ones and those in `downloads` are not finished."""
     return {
         name: digest
         for name, digest in files.items()
@@ -173,11 +166,10 @@ def make_inputs(folder: Path) -> None:
     for seed, name in enumerate("ab"):
         source = random.Random(seed)
         _write_lines(folder / f"{name}.jsonl", [_document(source) for _ in range(400)])
-        texts = ({"id": str(row), "text": _sentences(source)} for row in range(300))
-        _write_lines(folder / f"{name}-texts.jsonl", list(texts))
-        counts = rg.count(
-            str(folder / f"{name}.jsonl"), n=4, targets=["LOC", "PER"], spans=["suffixes:4", "shapes:3"]
-        )
+        texts = [{"id": str(row), "text": " ".join(source.choices(SENTENCES, k=6))} for row in range(300)]
+        _write_lines(folder / f"{name}-texts.jsonl", texts)
+        spans = ["suffixes:4", "shapes:3"]
+        counts = rg.count(str(folder / f"{name}.jsonl"), n=4, targets=["LOC", "PER"], spans=spans)
         counts.save(folder / f"{name}.counts")
         rg.fit(counts, "LOC", size=100).save(folder / f"{name}.rgm")
         _write_archive(folder / f"{name}.tgz", source)
@@ -201,10 +193,6 @@ def _words(source: random.Random, number: int) -> list[str]:
     return [f"w{int(source.paretovariate(0.5)) % 5000}" for _ in range(number)]
 
 
-def _sentences(source: random.Random) -> str:
-    return " ".join(source.choices(SENTENCES, k=6))
-
-
 def _write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
@@ -212,7 +200,7 @@ def _write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
 def _write_archive(path: Path, source: random.Random) -> None:
     """Write an archive like that of the npm package."""
     with tarfile.open(path, "w:gz") as archive:
-        for number in range(REUTERS_FILES):
+        for number in range(3):
             body = " ".join(f"{source.random():.9f}" for _ in range(20_000))
             content = json.dumps([{"body": body}]).encode()
             member = tarfile.TarInfo(f"package/data/full/reuters-{number:03}.json")
@@ -222,8 +210,8 @@ def _write_archive(path: Path, source: random.Random) -> None:
 
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
-    """Serve the files of a folder on this machine, in parts too, and give the URL."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, folder))
+    """Serve the files of a folder on this machine, and give the URL."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -234,31 +222,13 @@ def served(folder: Path) -> Iterator[str]:
         thread.join()
 
 
-class _Handler(BaseHTTPRequestHandler):
-    """Answers with a file from where it is asked to, in small pieces."""
-
-    def __init__(self, folder: Path, *connection: Any) -> None:
-        self.folder = folder
-        super().__init__(*connection)
-
-    def do_GET(self) -> None:
-        """Send a file, or what is asked for of it."""
-        content = (self.folder / Path(self.path).name).read_bytes()
-        tag = f'"{hashlib.sha256(content).hexdigest()}"'
-        asked = self.headers.get("Range") if self.headers.get("If-Range", tag) == tag else None
-        first = int(asked.removeprefix("bytes=").removesuffix("-")) if asked else 0
-        self.send_response(416 if first >= len(content) else 206 if first else 200)
-        shown = "*" if first >= len(content) else f"{first}-{len(content) - 1}"
-        if first:
-            self.send_header("Content-Range", f"bytes {shown}/{len(content)}")
-        self.send_header("ETag", tag)
-        self.send_header("Content-Length", str(len(content[first:])))
-        self.end_headers()
-        for at in range(first, len(content), 1 << 14):
-            try:
-                self.wfile.write(content[at : at + (1 << 14)])
-            except OSError:  # it was killed
-                return
+class _Handler(SimpleHTTPRequestHandler):
+    def copyfile(self, source: Any, outputfile: Any) -> None:
+        """Send a file; the client may have been killed."""
+        try:
+            super().copyfile(source, outputfile)
+        except OSError:
+            return
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Print nothing."""

@@ -1,4 +1,4 @@
-"""One small job with every kind of result, for comparing machines and versions: `python reliability/fixed_job.py`.
+"""One small job with every kind of result, for comparing machines and versions: `python -m reliability.fixed_job`.
 
 It counts the same made-up documents in several ways, merges, fits every estimator, scores and explains. It prints the
 digests of the count tables and of the models, and log ratios, intervals and terms to the last bit.

@@ -1,6 +1,6 @@
 """Give the real commands inputs of enormous size, made on the fly, and measure what they take.
 
-    python reliability/giants.py [--scale 1.0] [--only "gzip bomb,a line of 1 GB"] [--out build/reliability]
+    python -m reliability.giants [--scale 1.0] [--only "gzip bomb,a line of 1 GB"] [--out build/reliability]
 
 Each input must be worked on within the memory that is stated for it, or refused with a sentence that says why. A
 command runs in a process of its own, whose peak memory the system tells. Inputs are made in a temporary folder, one
@@ -414,7 +414,17 @@ def run(giant: Giant, scale: float) -> Outcome:
 
 def made_elsewhere(giant: Giant, folder: Path, scale: float) -> list[str]:
     """Make an input in a process of its own: the system counts what this one holds as held by those it starts."""
-    command = [sys.executable, __file__, "--make", giant.name, "--into", str(folder), "--scale", str(scale)]
+    command = [
+        sys.executable,
+        "-m",
+        "reliability.giants",
+        "--make",
+        giant.name,
+        "--into",
+        str(folder),
+        "--scale",
+        str(scale),
+    ]
     printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     return [str(argument) for argument in json.loads(printed)]
 

@@ -1,7 +1,7 @@
 """Search for inputs that a reader cannot bear, led by which lines of raregram they reach.
 
     pip install -r requirements/trust.txt      # atheris, which works on Linux from Python 3.11 on
-    python reliability/guided.py [--seconds 150] [--only conll,csv] [--processes 2] [--out build/reliability]
+    python -m reliability.guided [--seconds 150] [--only conll,csv] [--processes 2] [--out build/reliability]
 
 The readers, files and judgement are those of `readers.py`, but the inputs come from libFuzzer: it keeps those that
 reach lines in a new way, and changes them further. It does not look into Arrow, nor get behind a digest; that is left
@@ -35,8 +35,8 @@ def run_worker(name: str, corpus: Path, seconds: int) -> None:
         atheris.instrument_imports(include=["raregram"]),  # those inside functions, too
         tempfile.TemporaryDirectory(prefix="raregram-guided-") as folder,
     ):
-        from readers import SECONDS, judge
-        from subjects import make_subjects
+        from reliability.readers import SECONDS, judge
+        from reliability.subjects import make_subjects
 
         (subject,) = make_subjects([name])
         names = list(subject.files)
@@ -62,7 +62,17 @@ def search(name: str, seconds: int, out: Path) -> dict[str, Any]:
     """Let a process search, and return what it has found."""
     corpus = (out / "guided" / name).absolute()
     corpus.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, __file__, "--worker", name, "--seconds", str(seconds), "--out", str(corpus)]
+    command = [
+        sys.executable,
+        "-m",
+        "reliability.guided",
+        "--worker",
+        name,
+        "--seconds",
+        str(seconds),
+        "--out",
+        str(corpus),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     corpus.with_suffix(".log").write_text(done.stdout + done.stderr)
     inputs = [int(number) for number in re.findall(r"^#(\d+)", done.stderr, re.MULTILINE)]
@@ -87,7 +97,7 @@ def main() -> None:
         sys.exit("guided.py needs atheris, on Linux with Python 3.11 or newer: pip install -r requirements/trust.txt")
     if arguments.worker:
         run_worker(arguments.worker, arguments.out, arguments.seconds)
-    from subjects import make_subjects
+    from reliability.subjects import make_subjects
 
     names = arguments.only or [subject.name for subject in make_subjects()]
     results = {}

@@ -1,7 +1,7 @@
 """Feed every reader with damaged, strange and hostile files, and see that it reads or refuses them.
 
-    python reliability/readers.py [--inputs 5000] [--seed 0] [--seconds 3600] [--only conll,csv]
-    python reliability/readers.py --replay conll:17 [--seed 0]      # writes the input and shows what happens
+    python -m reliability.readers [--inputs 5000] [--seed 0] [--seconds 3600] [--only conll,csv]
+    python -m reliability.readers --replay conll:17 [--seed 0]      # writes the input and shows what happens
 
 Each input is made from a real file (`subjects.py`) by one or two mutations (`mutations.py`), the first hundred of
 each file by cutting it off at every percent. Right answers are an error of raregram's that names the file, or
@@ -36,12 +36,12 @@ from pathlib import Path
 from typing import Any
 
 import raregram as rg
-from mutations import BLANKS, strange_table
 from raregram.corpus.documents import Options
 from raregram.corpus.formats import read_documents
 from raregram.corpus.formats.tables import documents_table
 from raregram.errors import RaregramError
-from subjects import CONTEXTS, PACKINGS, Subject, make_subjects, pack
+from reliability.mutations import BLANKS, strange_table
+from reliability.subjects import CONTEXTS, PACKINGS, Subject, make_subjects, pack
 
 SECONDS = 60.0  # that an input may take, of which all are small
 MEMORY = 512 << 20  # bytes that it may add to what the process held before
@@ -143,7 +143,15 @@ def fuzz(name: str, inputs: int, seed: int, until: float) -> Tally:
     tally, begun, number = Tally(), time.perf_counter(), 0
     while number < inputs and time.monotonic() < until:
         last = min(inputs, number + 2000)
-        command = [sys.executable, __file__, "--worker", f"{name}:{number}:{last}", "--seed", str(seed)]
+        command = [
+            sys.executable,
+            "-m",
+            "reliability.readers",
+            "--worker",
+            f"{name}:{number}:{last}",
+            "--seed",
+            str(seed),
+        ]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             assert process.stderr is not None

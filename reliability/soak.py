@@ -1,6 +1,6 @@
 """Count, merge, subtract, fit, score and serve under load for an hour, and see that memory stays flat.
 
-    python reliability/soak.py [--seconds 3600] [--out build/reliability]
+    python -m reliability.soak [--seconds 3600] [--out build/reliability]
 
 Two long-lived processes work at the same time. One counts, merges, subtracts, fits and scores by the library, round
 by round with fresh corpora (`soak_work.py`). The other is `raregram serve` with the models of these rounds, which are
@@ -35,8 +35,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from flatness import BOUNDS, MEGABYTE, WARM_UP, Bound, Flatness, Sample, Sampler, judge
-from soak_load import HOST, Book, Client, Page, Tally
+from reliability.flatness import BOUNDS, MEGABYTE, WARM_UP, Bound, Flatness, Sample, Sampler, judge
+from reliability.soak_load import HOST, Book, Client, Page, Tally
 
 HERE = Path(__file__).resolve().parent
 SHORT = 600  # seconds: in a shorter run a few rounds decide, and memory has had little time to find its level

@@ -1,6 +1,6 @@
 """The library's part of the soak: one long-lived process that counts, merges, subtracts, fits and scores.
 
-    python reliability/soak_work.py FOLDER
+    python -m reliability.soak_work FOLDER
 
 It goes round by round, each with corpora that were never there before. For every round it prints one line of JSON and
 waits for a line on standard input; then it puts the new models under the names that the service reads. It ends when

@@ -21,8 +21,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import raregram as rg
-from loaders import forge, read_as_raregram_file, whole_files
-from mutations import BLIND, JSON, TEXT, Mutation
 from raregram.cli.experiments import _config, _load_results, _results_named
 from raregram.corpus.contexts import read_contexts, read_counts
 from raregram.corpus.documents import Documents, Options, Policy
@@ -33,6 +31,8 @@ from raregram.corpus.formats.footer import END, dictionary_sizes, read_footer
 from raregram.corpus.formats.tables import documents_table
 from raregram.counts.kernel import Plan, count_batch
 from raregram.errors import InputError, ParameterError
+from reliability.loaders import forge, read_as_raregram_file, whole_files
+from reliability.mutations import BLIND, JSON, TEXT, Mutation
 
 PACKINGS = {"gz": "gzip", "zst": "zstd", "bz2": "bz2", "lz4": "lz4"}
 

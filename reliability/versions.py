@@ -1,4 +1,4 @@
-"""The same results from every version: `python reliability/versions.py [--folder FOLDER] [PYTHON ...]`.
+"""The same results from every version: `python -m reliability.versions [--folder FOLDER] [PYTHON ...]`.
 
 For each Python from 3.10 to 3.13 on the PATH or kept by pyenv, or for those named, it makes an environment with
 the newest pinned libraries and one with the oldest, runs the fixed job in both, with compiled loops and without, and

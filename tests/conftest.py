@@ -8,20 +8,35 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings
 from hypothesis import strategies as st
 
 import raregram as rg
 
+FEW = 20  # examples, whatever a test asks for
 settings.register_profile("raregram", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("few", settings.get_profile("raregram"), max_examples=20)  # for a second environment
+settings.register_profile("few", settings.get_profile("raregram"), max_examples=FEW)
+settings.register_profile(  # the same few for every mutant, without the search for a smaller one
+    "mutants",
+    settings.get_profile("few"),
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+)
 settings.load_profile("raregram")
 
 LONGEST = ("test_spark", "test_soak", "test_rivals", "test_experiment", "test_tagging", "test_tuning", "test_kills")
 
 
-def pytest_collection_modifyitems(items):
-    """Begin with the files that take longest, so that none of them runs alone in the end."""
+def pytest_collection_modifyitems(config, items):
+    """Mark tests by Hypothesis; begin with the files that take longest, so that none runs alone in the end."""
+    for item in items:
+        test = getattr(item, "obj", None)
+        if is_hypothesis_test(test):
+            item.add_marker("property")
+            own = getattr(test, "_hypothesis_internal_use_settings", None)  # of `@settings`, which beats a profile
+            if own and own.max_examples > FEW and config.getoption("--hypothesis-profile") == "few":
+                test._hypothesis_internal_use_settings = settings(own, max_examples=FEW)
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
 
 

@@ -5,20 +5,14 @@ from __future__ import annotations
 import random
 import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
+from benchmarks import corpora, growth, limit, measuring
 
-import growth  # noqa: E402
-import limit  # noqa: E402
-import measuring  # noqa: E402
-
+pytestmark = pytest.mark.harness
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 
 
@@ -52,7 +46,7 @@ def test_a_point_of_growth_is_measured_and_drawn(tmp_path):
     point = growth.measure(items=13_000, n=5, targets=3)
     assert {point[name] > 0 for name in ("units", "all", "fit")} == {True}
     assert point["memory"] >= 0
-    table = growth.corpus(1_300, targets=3)
+    table = corpora.documents(10, targets=3)
     assert {span["label"] for row in table["spans"].to_pylist() for span in row} == {"T0", "T1", "T2"}
     found = {name: [{**point, name: value, "memory": 1e9} for value in (1, 10)] for name in growth.LINES}
     growth.draw(found, tmp_path)
@@ -61,11 +55,11 @@ def test_a_point_of_growth_is_measured_and_drawn(tmp_path):
 
 @needs_cc
 def test_the_limit_is_a_multiple_of_the_c_program_and_of_a_copy(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(limit, "PART", 200)
+    monkeypatch.setattr(corpora, "PART", 200)
     found = limit.synthetic(tmp_path, measuring.compile_yardstick(tmp_path), items=60_000, rounds=1)
     assert list(found) == ["count 60,000 items, units"]
     assert found["count 60,000 items, units"] > 0
     assert "x C" in capsys.readouterr().out
     table = pq.read_table(tmp_path / "zipf.parquet")
     assert (tmp_path / "zipf.txt").read_text().split() == " ".join(table["text"].to_pylist()).split()
-    assert pa.compute.count(table["text"]).as_py() == 600
+    assert pa.compute.count(table["text"]).as_py() == 462

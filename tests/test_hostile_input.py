@@ -45,13 +45,7 @@ from raregram.corpus.formats import (
 )
 from raregram.errors import FileError, InputError, ParameterError, RaregramError
 from raregram.text import ngrams as contexts
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "reliability"))
-
-import giants
-import mutations
-import readers
-import subjects
+from reliability import giants, mutations, readers, subjects
 
 RAREGRAM = Path(sys.executable).with_name("raregram")
 SUBJECTS = {subject.name: subject for subject in subjects.make_subjects()}

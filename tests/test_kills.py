@@ -1,6 +1,6 @@
 """Commands that are killed: whatever the moment, no file is broken or lost, and a second run ends as a first would.
 
-A small sample of `reliability/kills.py`, which kills every command at many more moments.
+A small sample of `reliability/crashes.py`, which kills every command at many more moments.
 """
 
 from __future__ import annotations
@@ -24,12 +24,7 @@ from raregram.cli import experiments
 from raregram.corpus.fetch import fetch_reuters
 from raregram.errors import FileError
 from raregram.measure.experiment import Config, load_corpus
-
-RELIABILITY = Path(__file__).parents[1] / "reliability"
-sys.path.insert(0, str(RELIABILITY))
-
-import commands  # noqa: E402
-import kills  # noqa: E402
+from reliability import commands, crashes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 
@@ -44,17 +39,17 @@ def inputs(tmp_path_factory):
 @pytest.fixture
 def place(inputs, tmp_path):
     (tmp_path / "inputs").symlink_to(inputs)
-    return kills.Place(tmp_path)
+    return crashes.Workplace(tmp_path)
 
 
 # Kills of real processes
 
 
-@pytest.mark.slow
+@pytest.mark.harness
 @pytest.mark.parametrize(
     ("name", "older", "budget"),
     [
-        ("count with spill", True, (1, 2, 1)),
+        ("count under a limit", True, (1, 2, 1)),
         ("merge", False, (0, 2, 1)),
         ("fit", True, (1, 2, 0)),
         ("score to text", False, (0, 1, 1)),
@@ -63,13 +58,14 @@ def place(inputs, tmp_path):
 )
 def test_kills_break_nothing_and_a_rerun_equals_an_undisturbed_run(inputs, place, name, older, budget):
     with commands.served(inputs) as url:
-        figures = kills.torment(commands.named(name, url), place, random.Random(name), budget, [older])
+        command = commands.named(name, url)
+        ways = [crashes.undisturbed(command, place, older)]
+        figures = crashes.kill_often(command, place, ways, random.Random(name), budget)
     assert figures.faults == []
     assert figures.bytes_lost == 0
     assert figures.reruns_equal == figures.reruns > 0
-    assert sum(figures.kills.values()) + figures.too_late == sum(budget)
-    assert figures.kills["event"] > 0
-    assert figures.spilled == (name == "count with spill")
+    assert figures.stopped + figures.finished == sum(budget)
+    assert figures.stopped > 0
 
 
 # The checks themselves can fail
@@ -84,9 +80,10 @@ def calm(tmp_path):
     before = commands.tree(tmp_path / "older")
     (tmp_path / "run" / "a.txt").write_text("finished")
     after = commands.tree(tmp_path / "run")
-    return kills.Undisturbed(tmp_path / "older", before, after, 1.0, [], 8)
+    return crashes.Undisturbed(tmp_path / "older", before, after, 1.0, 0, 8)
 
 
+@pytest.mark.harness
 @pytest.mark.parametrize(
     ("content", "lost", "fault"),
     [
@@ -100,27 +97,29 @@ def test_a_broken_or_missing_file_is_noticed(calm, tmp_path, content, lost, faul
     path = tmp_path / "run" / "a.txt"
     path.write_text(content) if content else path.unlink()
     (tmp_path / "run" / ".a.txt.draft").write_text("whatever")
-    checks = kills.Checks("a command")
-    kills.check_files(kills.Place(tmp_path), calm, checks)
+    checks = crashes.Figures("a command")
+    crashes.check_files(crashes.Workplace(tmp_path), calm, checks)
     assert checks.bytes_lost == lost
     assert checks.faults == ([fault] if fault else [])
 
 
+@pytest.mark.harness
 def test_litter_after_a_rerun_is_noticed(calm, tmp_path, monkeypatch):
     monkeypatch.setattr(commands, "run", lambda *arguments: (0, ""))
     (tmp_path / "tmp").mkdir()
-    checks = kills.Checks("a command")
-    kills.rerun(commands.named("merge"), kills.Place(tmp_path), calm, checks)
+    checks = crashes.Figures("a command")
+    crashes.rerun(commands.named("merge"), crashes.Workplace(tmp_path), calm, checks)
     assert checks.reruns_equal == 1
     (tmp_path / "run" / ".a.txt.draft").touch()
     (tmp_path / "tmp" / "forgotten").touch()
-    kills.rerun(commands.named("merge"), kills.Place(tmp_path), calm, checks)
+    crashes.rerun(commands.named("merge"), crashes.Workplace(tmp_path), calm, checks)
     assert checks.reruns_equal == 1
     assert checks.faults == ["after the rerun these are not as they should be: ['.a.txt.draft', 'TMPDIR/forgotten']"]
 
 
+@pytest.mark.harness
 def test_the_hook_ends_a_process_at_its_event_and_at_its_byte(place):
-    place.begin(place.base / "inputs")
+    place.begin()
     writes = "import os; f = open('x', 'wb'); f.write(b'.' * 10_000); f.close(); os.rename('x', 'y'); print('over')"
     for more, code, left in [
         ({"KILL_AT_EVENT": "1"}, -signal.SIGKILL, {}),
@@ -133,7 +132,7 @@ def test_the_hook_ends_a_process_at_its_event_and_at_its_byte(place):
         done = subprocess.run(
             [sys.executable, "-c", writes],
             cwd=place.run,
-            env={**os.environ, **place.environment(), **more},
+            env={**os.environ, **place.environment, **more},
             start_new_session=True,
             check=False,
         )

@@ -1,4 +1,4 @@
-"""The contest of benchmarks/contest.py, run for real on a tiny corpus with a clear signal."""
+"""The contest of `benchmarks.contest`, run for real on a tiny corpus with a clear signal."""
 
 from __future__ import annotations
 
@@ -15,29 +15,27 @@ import pyarrow as pa
 import pytest
 
 import raregram as rg
+from benchmarks import install
+from benchmarks.rivals import REGISTRY, summary
+from benchmarks.rivals import data as rival_data
 from raregram.measure.experiment import Config
 
 PROJECT = Path(__file__).resolve().parent.parent
-BENCHMARKS = PROJECT / "benchmarks"
 ENVIRONMENT = PROJECT / ".venv-bench"
 PYTHON = ENVIRONMENT / "bin/python"
 SIZE, K = 150, 200
 CONFIG = Config(n=4, targets=("LOC",))
 CLUES = ["in", "at", "near", "from"]
 
-sys.path.insert(0, str(BENCHMARKS))
-import install  # noqa: E402
-from rivals import REGISTRY, summary  # noqa: E402
-from rivals import data as rival_data  # noqa: E402
-
+pytestmark = pytest.mark.harness
 needs_environment = pytest.mark.skipif(
-    not (ENVIRONMENT / "rivals.json").exists(), reason="python benchmarks/install.py makes the rivals' environment"
+    not (ENVIRONMENT / "rivals.json").exists(), reason="python -m benchmarks.install makes the rivals' environment"
 )
 
 BAD_RIVALS = """
 import os, signal, time
 import numpy as np
-from rivals import Rival
+from benchmarks.rivals import Rival
 
 class Bad(Rival):
     def format(self, texts, labels=None): return texts
@@ -88,10 +86,11 @@ def data(tmp_path_factory):
 def run_contest(data, out, *options):
     """Run the contest, with a module of bad rivals within reach; return the results and what was said."""
     (out / "bad_rivals.py").write_text(BAD_RIVALS)
-    command = [PYTHON, BENCHMARKS / "contest.py", "--data", data.folder, "--out", out, "--python", PYTHON]
+    command = [PYTHON, "-m", "benchmarks.contest", "--data", data.folder, "--out", out, "--python", PYTHON]
     command += ["--sizes", SIZE, "--targets", "LOC", "--k", K, *options]
     done = subprocess.run(
         [str(word) for word in command],
+        cwd=PROJECT,
         env={**os.environ, "PYTHONPATH": str(out)},
         capture_output=True,
         text=True,
@@ -137,7 +136,7 @@ def test_autotuned_fasttext(data):
     command = [
         PYTHON,
         "-m",
-        "rivals.run",
+        "benchmarks.rivals.run",
         data.folder,
         SIZE,
         "LOC",
@@ -146,7 +145,7 @@ def test_autotuned_fasttext(data):
         '{"seconds": 3}',
     ]
     printed = subprocess.run(
-        [str(word) for word in command], cwd=BENCHMARKS, check=True, capture_output=True, text=True
+        [str(word) for word in command], cwd=PROJECT, check=True, capture_output=True, text=True
     ).stdout
     result = json.loads(printed)
     assert result["average_precision"] > 3 * result["share_correct"], result

@@ -510,10 +510,10 @@ def test_wrong_calls_are_told(folder, arguments, code, message):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.harness
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed: apt-get install wrk")
 def test_the_benchmark_measures_the_service_beside_an_echo(folder, monkeypatch, capsys):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
-    import serving
+    from benchmarks import serving
 
     for name, small in (("SECONDS", 1), ("ROUNDS", 1), ("WORDS", 300)):
         monkeypatch.setattr(serving, name, small)

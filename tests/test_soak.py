@@ -14,12 +14,10 @@ import pytest
 
 pytest.importorskip("fastapi", reason="FastAPI is not installed: pip install 'raregram[serve]'")
 pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'raregram[report]'")
-sys.path.insert(0, str(Path(__file__).parents[1] / "reliability"))
 
-import flatness
-import soak
-from flatness import MEGABYTE, Sample, judge, look, slope
-from soak_load import Book, Client, Page, Tally, facts
+from reliability import flatness, soak
+from reliability.flatness import MEGABYTE, Sample, judge, look, slope
+from reliability.soak_load import Book, Client, Page, Tally, facts
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc to look at")
 HOUR = 3600.0

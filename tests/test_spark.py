@@ -18,9 +18,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-
 import raregram as rg
+from benchmarks.standalone import LOOPBACK, Standalone, java_version
 from combinations import CONTEXT_READERS, run
 from raregram.corpus.documents import Options
 from raregram.counts import storage
@@ -33,7 +32,6 @@ from raregram.spark.counting import _cut, add_blocks, join_items, split_items, w
 from raregram.spark.evaluating import evaluate
 from raregram.spark.scoring import open_contexts, rank, score, write_scores
 from raregram.spark.session import Cluster, connect
-from standalone import LOOPBACK, Standalone, java_version
 from test_combinations import tables, trained, written
 
 RAREGRAM = str(Path(sys.executable).with_name("raregram"))
@@ -68,7 +66,7 @@ def standalone(tmp_path_factory):
         yield cluster
 
 
-@pytest.fixture(scope="module", params=["local[2]", "standalone"])
+@pytest.fixture(scope="module", params=["local[2]", pytest.param("standalone", marks=pytest.mark.harness)])
 def spark(request):
     """A session on each kind of cluster in turn."""
     master = request.getfixturevalue("standalone").url if request.param == "standalone" else request.param
@@ -490,6 +488,7 @@ def test_contexts_that_cannot_be_scored_are_named(spark, models, tmp_path):
 # --- faults ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.harness
 @needs_java
 def test_an_executor_that_dies_changes_nothing(standalone, tmp_path):
     """One executor is killed while tasks of the count are running; the table is still the same."""
@@ -519,6 +518,7 @@ def test_an_executor_that_dies_changes_nothing(standalone, tmp_path):
     assert_same(counted, expected)
 
 
+@pytest.mark.harness
 @needs_java
 def test_a_worker_with_too_little_memory_gives_a_clear_error(standalone, folder, tmp_path):
     """A worker cannot give an executor what it asks for: one sentence, exit code 1, and no output."""
@@ -535,6 +535,7 @@ def test_a_worker_with_too_little_memory_gives_a_clear_error(standalone, folder,
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.harness
 @needs_java
 def test_an_executor_that_runs_out_of_memory_gives_a_clear_error(standalone, tmp_path):
     """A document that does not fit into an executor: the job fails, and leaves nothing under the final name."""
@@ -552,6 +553,7 @@ def test_an_executor_that_runs_out_of_memory_gives_a_clear_error(standalone, tmp
     assert [path.name for path in tmp_path.iterdir()] == ["huge.txt"]
 
 
+@pytest.mark.harness
 @needs_java
 def test_the_command_line_on_a_cluster(standalone, folder, tmp_path):
     """Count, fit, score, rank and evaluate: every command says what it did and nothing else.

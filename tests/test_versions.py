@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "reliability"))
-
-import fixed_job
+from reliability import fixed_job
 
 
 @pytest.fixture(scope="module")

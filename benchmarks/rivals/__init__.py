@@ -69,31 +69,35 @@ class Rival(ABC):
 class Entry:
     """A rival in the list."""
 
-    path: str  # module:class
+    path: str  # module:class, the module relative to this package
     title: str
-    needs: tuple[str, ...] = ()  # what benchmarks/install.py must have installed
+    needs: tuple[str, ...] = ()  # what `benchmarks.install` must have installed
     ours: bool = False
     on_request: bool = False  # run only when asked by name
 
 
 REGISTRY: dict[str, Entry] = {
-    "raregram": Entry("rivals.ours:Backoff", "raregram back-off", ours=True),
-    "raregram-contexts": Entry("rivals.ours:FromContexts", "raregram back-off, from contexts", ours=True),
-    "raregram-1mb": Entry("rivals.ours:OneMegabyte", "raregram back-off, 1 MB", ours=True),
-    "raregram-selective": Entry("rivals.ours:Selective", "raregram selective (the paper's)", ours=True),
-    "bernoulli-nb": Entry("rivals.bayes:Bernoulli", "scikit-learn BernoulliNB", ("scikit-learn",)),
-    "complement-nb": Entry("rivals.bayes:Complement", "scikit-learn ComplementNB", ("scikit-learn",)),
-    "categorical-nb": Entry("rivals.bayes:Categorical", "scikit-learn CategoricalNB", ("scikit-learn",)),
-    "lr-units": Entry("rivals.linear:LiblinearUnits", "liblinear, units", ("scikit-learn",)),
-    "lr-suffixes": Entry("rivals.linear:LiblinearSuffixes", "liblinear, units and suffixes", ("scikit-learn",)),
-    "sgd-units": Entry("rivals.linear:SgdUnits", "SGD, units", ("scikit-learn",)),
-    "sgd-suffixes": Entry("rivals.linear:SgdSuffixes", "SGD, units and suffixes", ("scikit-learn",)),
-    "fasttext": Entry("rivals.fasttext:FastText", "fastText", ("fasttext",)),
-    "fasttext-autotune": Entry("rivals.fasttext:Autotuned", "fastText, autotuned", ("fasttext",), on_request=True),
-    "vw": Entry("rivals.vw:VowpalWabbit", "Vowpal Wabbit", ("vowpalwabbit",)),
-    "ulsif": Entry("rivals.ulsif:Ulsif", "densratio uLSIF", ("scikit-learn", "densratio")),
-    "kenlm": Entry("rivals.kenlm:KenLM", "KenLM, a pair of models", ("kenlm", "lmplz")),
-    "dsir": Entry("rivals.dsir:Dsir", "DSIR, hashed n-grams", ("data-selection",)),
+    "raregram": Entry(".ours:Backoff", "raregram back-off", ours=True),
+    "raregram-contexts": Entry(".ours:FromContexts", "raregram back-off, from contexts", ours=True),
+    "raregram-1mb": Entry(".ours:OneMegabyte", "raregram back-off, 1 MB", ours=True),
+    "raregram-selective": Entry(".ours:Selective", "raregram selective (the paper's)", ours=True),
+    "bernoulli-nb": Entry(".bayes:Bernoulli", "scikit-learn BernoulliNB", ("scikit-learn",)),
+    "complement-nb": Entry(".bayes:Complement", "scikit-learn ComplementNB", ("scikit-learn",)),
+    "categorical-nb": Entry(".bayes:Categorical", "scikit-learn CategoricalNB", ("scikit-learn",)),
+    "lr-units": Entry(".linear:LiblinearUnits", "liblinear, units", ("scikit-learn",)),
+    "lr-suffixes": Entry(
+        "benchmarks.rivals.linear:LiblinearSuffixes", "liblinear, units and suffixes", ("scikit-learn",)
+    ),
+    "sgd-units": Entry(".linear:SgdUnits", "SGD, units", ("scikit-learn",)),
+    "sgd-suffixes": Entry(".linear:SgdSuffixes", "SGD, units and suffixes", ("scikit-learn",)),
+    "fasttext": Entry(".fasttext:FastText", "fastText", ("fasttext",)),
+    "fasttext-autotune": Entry(
+        "benchmarks.rivals.fasttext:Autotuned", "fastText, autotuned", ("fasttext",), on_request=True
+    ),
+    "vw": Entry(".vw:VowpalWabbit", "Vowpal Wabbit", ("vowpalwabbit",)),
+    "ulsif": Entry(".ulsif:Ulsif", "densratio uLSIF", ("scikit-learn", "densratio")),
+    "kenlm": Entry(".kenlm:KenLM", "KenLM, a pair of models", ("kenlm", "lmplz")),
+    "dsir": Entry(".dsir:Dsir", "DSIR, hashed n-grams", ("data-selection",)),
 }
 LOGISTIC = ("lr-units", "lr-suffixes", "sgd-units", "sgd-suffixes")  # logistic regression, by any solver
 
@@ -110,7 +114,7 @@ def find(name: str) -> Entry:
 def load(name: str) -> type[Rival]:
     """Import a rival's class."""
     module, _, attribute = find(name).path.partition(":")
-    found: type[Rival] = getattr(import_module(module), attribute)
+    found: type[Rival] = getattr(import_module(module, __name__), attribute)
     return found
 
 

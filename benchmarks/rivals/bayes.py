@@ -13,8 +13,8 @@ from sklearn.feature_selection import SelectKBest, chi2
 from sklearn.naive_bayes import BernoulliNB, CategoricalNB, ComplementNB
 from sklearn.preprocessing import OrdinalEncoder
 
-from rivals import Bools, Floats, Rival, columns
-from rivals.scikit import OneHot
+from benchmarks.rivals import Bools, Floats, Rival, columns
+from benchmarks.rivals.scikit import OneHot
 
 
 def log_odds(model: Any, matrix: Any) -> Floats:

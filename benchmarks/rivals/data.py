@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import raregram as rg
+from benchmarks.rivals import Bools
 from raregram.measure.evaluate import correct_types
 from raregram.measure.experiment import Config, load_corpus, split_corpus
 from raregram.measure.synthetic import SyntheticCorpus
 from raregram.text.ngrams import split_texts
-from rivals import Bools
 
 Say = Callable[[str], None]
 

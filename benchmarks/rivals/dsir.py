@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from data_selection import HashedNgramDSIR
 
-from rivals import Bools, Floats, Rival, parts
+from benchmarks.rivals import Bools, Floats, Rival, parts
 
 
 class Dsir(Rival):

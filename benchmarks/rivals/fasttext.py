@@ -11,7 +11,7 @@ import fasttext
 import numpy as np
 import pyarrow as pa
 
-from rivals import Bools, Floats, Rival, marked_lines, marked_list, parts, with_labels, write_lines
+from benchmarks.rivals import Bools, Floats, Rival, marked_lines, marked_list, parts, with_labels, write_lines
 
 YES, NO = "__label__1", "__label__0"
 DIMENSIONS, BUCKETS = 50, 500_000

@@ -12,7 +12,7 @@ import kenlm
 import numpy as np
 import pyarrow as pa
 
-from rivals import Bools, Floats, Rival, parts, write_lines
+from benchmarks.rivals import Bools, Floats, Rival, parts, write_lines
 
 MEMORY = "1G"  # for lmplz to sort in
 WORDS = 300_000  # both models are to know of so many words, so that an unknown one costs the same in both

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
-from rivals import SUFFIXES, Floats
-from rivals.scikit import OneHot
+from benchmarks.rivals import SUFFIXES, Floats
+from benchmarks.rivals.scikit import OneHot
 
 
 class Linear(OneHot):

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 import raregram as rg
+from benchmarks.rivals import Bools, Floats, Rival
 from raregram.measure.experiment import Config
-from rivals import Bools, Floats, Rival
 
 DEFAULT = Config()
 PART = 1_000_000  # contexts counted at a time

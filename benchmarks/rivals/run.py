@@ -1,4 +1,4 @@
-"""One rival on one task in one process: `python -m rivals.run DATA SIZE TARGET RIVAL` prints one JSON object."""
+"""One rival on one task in one process: `python -m benchmarks.rivals.run DATA SIZE TARGET RIVAL` prints JSON."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from measuring import own_peak_bytes
+from benchmarks.measuring import own_peak_bytes
+from benchmarks.rivals import Bools, Floats, Rival, Task, load
+from benchmarks.rivals.data import Data
 from raregram.measure.evaluate import TOP, f1_score, top_hits
-from rivals import Bools, Floats, Rival, Task, load
-from rivals.data import Data
 
 SCORINGS = 3  # rounds of scoring, of which the median counts
 LONG = 20.0  # seconds; a scoring that takes longer is not repeated

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from sklearn.feature_extraction.text import CountVectorizer
 
-from rivals import Bools, Rival, marked_list
+from benchmarks.rivals import Bools, Rival, marked_list
 
 
 class OneHot(Rival):

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rivals import LOGISTIC, find
-from rivals.data import SIGNAL
+from benchmarks.rivals import LOGISTIC, find
+from benchmarks.rivals.data import SIGNAL
 
 Entry = dict[str, Any]
 

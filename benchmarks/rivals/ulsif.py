@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from densratio import densratio
 from sklearn.decomposition import TruncatedSVD
 
-from rivals import Bools, Floats, columns, marked_list, parts
-from rivals.scikit import OneHot
+from benchmarks.rivals import Bools, Floats, columns, marked_list, parts
+from benchmarks.rivals.scikit import OneHot
 
 DIMENSIONS, NEAREST = 50, 2
 NUMERATOR, DENOMINATOR = 1_000, 5_000  # contexts that it takes at most

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from vowpalwabbit import Workspace
 
-from rivals import SUFFIXES, Bools, Floats, Rival, marked_lines, parts, with_labels, write_lines
+from benchmarks.rivals import SUFFIXES, Bools, Floats, Rival, marked_lines, parts, with_labels, write_lines
 
 BITS = 24  # of the hash of a feature
 SPECIAL = (("%", "%25"), (":", "%3A"), ("|", "%7C"))  # letters that mean something in its format

@@ -1,0 +1,1 @@
+"""raregram measured: `python -m benchmarks.core` and so on, from the project's folder."""

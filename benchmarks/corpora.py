@@ -1,0 +1,44 @@
+"""The synthetic corpus of the benchmarks: documents of 130 words from Zipf's law, with three labelled spans each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from raregram.measure.synthetic import zipf_documents
+
+LENGTH, WORDS = 130, 100_000
+PART = 20_000  # documents made at a time
+
+
+def documents(number: int, seed: int = 1, targets: int = 2) -> pa.Table:
+    """Return documents with one span for about every forty items, labelled T0, T1 ... in turn."""
+    starts = np.random.default_rng(seed).integers(90, LENGTH - 1, size=(number, 3)).tolist()
+    spans = [
+        [{"start": s, "end": s + 1, "label": f"T{(3 * row + k) % targets}"} for k, s in enumerate(of_row)]
+        for row, of_row in enumerate(starts)
+    ]
+    return pa.table({"text": zipf_documents(number, LENGTH, WORDS, seed=seed), "spans": spans})
+
+
+def parts(items: int, seed: int = 100) -> Iterator[pa.Table]:
+    """Yield documents of about so many items, some at a time."""
+    left = -(-items // LENGTH)
+    while left > 0:
+        yield documents(min(PART, left), seed)
+        left, seed = left - PART, seed + 1
+
+
+def write(path: Path, items: int, seed: int = 100) -> Path:
+    """Write documents of about so many items to a Parquet file."""
+    writer = None
+    for table in parts(items, seed):
+        writer = writer or pq.ParquetWriter(path, table.schema)
+        writer.write_table(table, row_group_size=4096)
+    if writer is not None:
+        writer.close()
+    return path

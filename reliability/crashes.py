@@ -1,0 +1,511 @@
+"""Kill the commands that write files, let them run out of space, and see that no file is broken or lost.
+
+    python -m reliability.crashes [--seed 0] [--times 6] [--events 16] [--bytes 4] [--sizes 6] [--only NAME]
+
+**Kills.** Each command of `commands.py` runs as a real group of processes, and is ended by SIGKILL at a random time,
+right before its k-th change of a name or a file (see `hook/sitecustomize.py`), or when a file reaches its n-th byte.
+One to three kills follow one another, on an empty folder or on one with older files under the same names. **Disks.**
+Then it works on small disks (tmpfs) of many sizes, on one without space for another file, and on a read-only one: it
+must end with exit code 1 and one line that names what could not be written and why.
+
+After each run every file under a final name must be the older one or the finished one, to the last byte. Then the
+command runs undisturbed: it must leave what an undisturbed run leaves, bit for bit, and nothing else. At the end come
+functions of the library on small disks, targets that cannot be written, and standard output.
+
+The disks are mounted in a namespace of their own, which ends with this program: as root, or where users may have
+namespaces. Written is crashes.json. The exit code is 1 if anything was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import raregram as rg
+from raregram.errors import FileError
+from reliability import commands
+from reliability.commands import NAMES, RAREGRAM, Command, Tree, finals, named, tree
+
+HOOK = Path(__file__).resolve().parent / "hook"
+KILLED = (-signal.SIGKILL, -signal.SIGXFSZ)
+MOST_KILLS = 3  # one after the other
+PAGE = 4096  # bytes, of which the size of a tmpfs is a multiple
+LARGE, INODES = 256 << 20, 100_000
+FULL, READ_ONLY, BUSY = "No space left on device", "Read-only file system", "Device or resource busy"
+INSIDE = "CRASHES_INSIDE"  # set where disks can be mounted
+
+
+@dataclass
+class Figures:
+    """What happened to one command, and what was wrong."""
+
+    name: str
+    stopped: int = 0  # runs that were killed, or refused by the disk
+    finished: int = 0  # runs that ended before they were killed, or had space enough
+    unfinished: int = 0  # kills that left a temporary file
+    files_checked: int = 0
+    reruns: int = 0
+    reruns_equal: int = 0
+    bytes_lost: int = 0
+    seconds: float = 0.0
+    faults: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def during(self, what: str) -> Iterator[None]:
+        """Say of the faults found inside what was done."""
+        known, start = len(self.faults), time.perf_counter()
+        yield
+        self.faults[known:] = [f"{what}: {fault}" for fault in self.faults[known:]]
+        self.seconds = round(self.seconds + time.perf_counter() - start, 2)
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """A folder for one command: what it reads, where it works, and its temporary files."""
+
+    base: Path
+
+    @classmethod
+    def fresh(cls, base: Path) -> Workplace:
+        """Return one without anything but the inputs."""
+        place = cls(base / "place")
+        shutil.rmtree(place.base, ignore_errors=True)
+        place.base.mkdir()
+        (place.base / "inputs").symlink_to(base / "inputs")
+        return place
+
+    @property
+    def run(self) -> Path:
+        """Where the command works."""
+        return self.base / "run"
+
+    @property
+    def temporary(self) -> Path:
+        """Where the command finds the system's folder of temporary files."""
+        return self.base / "tmp"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What lets a command work here, with the hook."""
+        path = os.pathsep.join([str(HOOK), *filter(None, [os.environ.get("PYTHONPATH")])])
+        watched = os.pathsep.join([str(self.run), str(self.temporary)])
+        return {"PYTHONPATH": path, "TMPDIR": str(self.temporary), "KILL_FOLDERS": watched}
+
+    def begin(self, saved: Path | None = None) -> None:
+        """Let the folder be as it was saved, or empty."""
+        for folder in (self.run, self.temporary):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+        if saved is not None:
+            shutil.copytree(saved, self.run, dirs_exist_ok=True)
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """What a command does when nobody disturbs it."""
+
+    saved: Path  # the folder before it
+    before: Tree
+    after: Tree
+    seconds: float
+    events: int  # that the hook counts
+    largest: int  # bytes of a file
+
+
+def undisturbed(command: Command, place: Workplace, older: bool) -> Undisturbed:
+    """Run a command in peace, on an empty folder or after its older form, and write down what it does."""
+    saved, log = place.base / ("older" if older else "empty"), place.base / "events.log"
+    place.begin()
+    if older:
+        _succeed(command, place, {}, command.older)
+    shutil.copytree(place.run, saved, dirs_exist_ok=True)
+    log.write_text("")
+    start = time.perf_counter()
+    _succeed(command, place, {"KILL_LOG": str(log)})
+    seconds = time.perf_counter() - start
+    after = tree(place.run)
+    sizes = [(place.run / name).stat().st_size for name in finals(after)]
+    return Undisturbed(saved, tree(saved), after, seconds, log.read_text().count("\n"), max(sizes))
+
+
+def _succeed(command: Command, place: Workplace, more: dict[str, str], arguments: str = "") -> None:
+    code, said = commands.run(command, place.run, {**place.environment, **more}, arguments)
+    if code or tree(place.temporary):
+        raise RuntimeError(f"{command.name} ends with {code} and leaves {[*tree(place.temporary)]}: {said}")
+
+
+# After every run
+
+
+def check_files(place: Workplace, calm: Undisturbed, figures: Figures) -> None:
+    """See that each file under a final name is whole: the older one, or the finished one."""
+    found, before, after = finals(tree(place.run)), finals(calm.before), finals(calm.after)
+    for name in sorted({*found, *before}):
+        figures.files_checked += 1
+        if found.get(name) not in (before.get(name), after.get(name)) or name not in found:
+            figures.bytes_lost += (calm.saved / name).stat().st_size if name in before else 0
+            wrong = "is neither the older file nor the finished one" if name in found else "is gone"
+            figures.faults.append(f"{name} {wrong}")
+
+
+def rerun(command: Command, place: Workplace, calm: Undisturbed, figures: Figures) -> None:
+    """Run a command to its end, and compare all that is there with what an undisturbed run leaves."""
+    figures.reruns += 1
+    code, said = commands.run(command, place.run, place.environment)
+    left = tree(place.run) | {f"TMPDIR/{name}": digest for name, digest in tree(place.temporary).items()}
+    if code or "Traceback" in said:
+        figures.faults.append(f"the rerun ends with {code}: {said}")
+    elif left != calm.after:
+        names = sorted(name for name in {*left, *calm.after} if left.get(name) != calm.after.get(name))
+        figures.faults.append(f"after the rerun these are not as they should be: {names}")
+    else:
+        figures.reruns_equal += 1
+
+
+# Kills
+
+
+def kill(command: Command, place: Workplace, kind: str, at: float) -> int:
+    """Start a command, kill it with all its processes at a time, an event or a byte, and return its exit code."""
+    moment = {} if kind == "time" else {f"KILL_AT_{kind.upper()}": str(int(at))}
+    process = commands.start(command, place.run, {**place.environment, **moment}, command.arguments)
+    with suppress(subprocess.TimeoutExpired):
+        process.communicate(timeout=at if kind == "time" else commands.SECONDS)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    return process.returncode
+
+
+def choose_moments(calm: Undisturbed, source: random.Random, budget: Sequence[int]) -> list[tuple[str, float]]:
+    """Choose when to kill: so many random times, events (all of them if they are few), and bytes."""
+    times, events, most_bytes = budget
+    numbers = range(1, calm.events + 1)
+    chosen: list[tuple[str, float]] = [
+        *(("time", source.uniform(0, calm.seconds)) for _ in range(times)),
+        *(("event", k) for k in (numbers if len(numbers) <= events else source.sample(numbers, events))),
+        *(("byte", source.randrange(calm.largest)) for _ in range(most_bytes)),
+    ]
+    source.shuffle(chosen)
+    return chosen
+
+
+def kill_often(
+    command: Command, place: Workplace, ways: Sequence[Undisturbed], source: random.Random, budget: Sequence[int]
+) -> Figures:
+    """Kill a command at many moments, with and without older files in turns, and rerun it after each few kills."""
+    figures = Figures(f"{command.name}, killed")
+    moments = choose_moments(ways[0], source, budget if command.byte_kills else (*budget[:2], 0))
+    turn = 0
+    while moments:
+        calm = ways[turn % len(ways)]
+        turn += 1
+        place.begin(calm.saved)
+        for _ in range(min(source.randint(1, MOST_KILLS), len(moments))):
+            kind, at = moments.pop()
+            with figures.during(f"killed at {kind} {at:g}"):
+                code = kill(command, place, kind, at)
+                if code not in (0, *KILLED):
+                    figures.faults.append(f"ends with {code}")
+                figures.stopped += code in KILLED
+                figures.finished += code == 0
+                left = {*tree(place.run)} - {*calm.before} - {*calm.after} or tree(place.temporary)
+                figures.unfinished += code in KILLED and bool(left)
+                check_files(place, calm, figures)
+        with figures.during("after kills"):
+            rerun(command, place, calm, figures)
+    return figures
+
+
+# Disks
+
+
+def namespace() -> list[str] | None:
+    """Return the words before a command that let it mount disks which nobody else sees; None where it may not."""
+    with tempfile.TemporaryDirectory(prefix="disks-") as folder:
+        for words in (["unshare", "-m"], ["unshare", "-rm"]):
+            with suppress(OSError, subprocess.CalledProcessError):
+                subprocess.run([*words, *_mount(Path(folder))], check=True, capture_output=True)
+                return words
+    return None
+
+
+def _mount(folder: Path) -> list[str]:
+    return ["mount", "-t", "tmpfs", "-o", f"size={LARGE},nr_inodes={INODES}", "tmpfs", str(folder)]
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Callable[[str], object]]:
+    """Mount a disk on a folder; give a function that changes its size, or whether it can be written to."""
+    folder.mkdir(exist_ok=True)
+    subprocess.run(_mount(folder), check=True)
+    try:
+        yield lambda option: subprocess.run(["mount", "-o", f"remount,{option}", str(folder)], check=True)
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def fill_disks(command: Command, place: Workplace, ways: Sequence[Undisturbed], sizes: int) -> Figures:
+    """Run a command on disks of many sizes, on one without space for a file, and on a read-only one."""
+    figures = Figures(f"{command.name}, full disk")
+    for calm in ways:
+        pages = sum(_pages(calm.saved / name) for name in finals(calm.before)) + 1
+        need = max(calm.largest // PAGE, 1)
+        options = {f"size={PAGE * (pages + need * step // sizes)}": FULL for step in range(sizes)}
+        options[f"nr_inodes={len(calm.before) + 1}"] = FULL  # those in use, with the folder's
+        for option, reason in {**options, "ro": READ_ONLY}.items():
+            place.begin()
+            with figures.during(f"on a disk with {option}"), small_disk(place.run) as change:
+                shutil.copytree(calm.saved, place.run, dirs_exist_ok=True)
+                change(option)
+                code, said = commands.run(command, place.run, place.environment)
+                figures.stopped += code != 0
+                figures.finished += code == 0
+                figures.faults += complaints(code, said, reason, {*finals(calm.after)}) if code else []
+                check_files(place, calm, figures)
+                if left := litter(command, place, calm):
+                    figures.faults.append(f"left behind: {left}")
+                change(f"rw,size={LARGE},nr_inodes={INODES}")
+                rerun(command, place, calm, figures)
+    return figures
+
+
+def _pages(path: Path) -> int:
+    return -(-path.stat().st_size // PAGE)
+
+
+def complaints(code: int, said: str, reason: str, names: set[str]) -> list[str]:
+    """Return what is wrong with the end of a command that should have named what it could not write, and why."""
+    known = {*names, *(Path(name).name for name in names), "reuters-21578", ".work"}
+    wrong = []
+    if code != 1:
+        wrong.append(f"exit code {code}, expected 1: {said}")
+    if said.count("\n") != 1 or not said.startswith("raregram: error: cannot "):
+        wrong.append(f"expected one line, got {said!r}")
+    if reason not in said or not any(name in said for name in known):
+        wrong.append(f"expected {reason!r} and the name of a file, got {said!r}")
+    return wrong
+
+
+def litter(command: Command, place: Workplace, calm: Undisturbed) -> list[str]:
+    """Return what a run that failed should not have left: temporary files, unless the next run resumes with them."""
+    found = tree(place.run)
+    left = {*found} - {*calm.before} - {*finals(found)} - {*calm.after}
+    return [] if command.resumes else [*sorted(left), *tree(place.temporary)]
+
+
+# The library
+
+
+def _save_counts(inputs: Path, folder: Path) -> None:
+    rg.Counts.load(inputs / "a.counts").save(folder / "a.counts")
+
+
+def _save_model(inputs: Path, folder: Path) -> None:
+    rg.Model.load(inputs / "a.rgm").save(folder / "a.rgm")
+
+
+def _count_under_a_limit(inputs: Path, folder: Path) -> None:
+    """Count with temporary files, which go where the system keeps them."""
+    tempfile.tempdir = str(folder)
+    try:
+        rg.count(str(inputs / "a.jsonl"), n=4, spans=["suffixes:4"], memory_limit=1_000_000).save(folder / "a.counts")
+    finally:
+        tempfile.tempdir = None
+
+
+WRITERS = {"Counts.save": _save_counts, "Model.save": _save_model, "count under a limit": _count_under_a_limit}
+
+
+def fill_disks_of_library(name: str, place: Workplace, sizes: int) -> Figures:
+    """Let a function that writes files run out of space, at many sizes of a disk, most of them small."""
+    write, figures, inputs, calm = (
+        WRITERS[name],
+        Figures(f"{name}, full disk"),
+        place.base / "inputs",
+        place.base / name,
+    )
+    calm.mkdir()
+    write(inputs, calm)
+    enough = 64 + 8 * sum(_pages(path) for path in calm.rglob("*") if path.is_file())
+    with figures.during("the library"), small_disk(place.run) as change:
+        for pages in sorted({round(enough ** (step / (sizes - 1))) for step in range(sizes)}):
+            change(f"size={PAGE * pages}")
+            try:
+                write(inputs, place.run)
+                figures.finished += 1
+            except FileError as error:
+                figures.stopped += 1
+                if FULL not in str(error) or str(place.run) not in str(error):
+                    figures.faults.append(f"with {pages} pages: {error}")
+            found = tree(place.run)
+            figures.files_checked += len(found)
+            if not found.items() <= tree(calm).items():
+                figures.faults.append(f"with {pages} pages: not whole, or left behind: {sorted(found)}")
+            for path in place.run.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        change(f"size={LARGE}")
+        write(inputs, place.run)
+        figures.reruns, figures.reruns_equal = 1, int(tree(place.run) == tree(calm))
+    return figures
+
+
+# Targets that cannot be written, and standard output
+
+ONE_FILE = ("count", "merge", "fit", "tune", "score to CSV", "tag")
+PRINTING = (
+    "score ../inputs/a.rgm ../inputs/contexts.tsv",
+    "score ../inputs/a.rgm ../inputs/contexts.tsv --json",
+    "rank ../inputs/a.rgm ../inputs/contexts.tsv --top 5000",
+    "info ../inputs/a.rgm",
+    "info ../inputs/a.counts --json",
+    "explain ../inputs/a.rgm w1_w2_w3_in",  # with spaces
+)
+
+
+def refuse_targets(name: str, place: Workplace) -> Figures:
+    """Run a command that writes one file where its folder is missing, it is a folder, or it is a mounted file."""
+    command, figures = named(name), Figures(f"{name}, targets")
+    calm = undisturbed(command, place, older=False)
+    (written,) = finals(calm.after)
+    cases: dict[str, tuple[str, Callable[[Path], object]]] = {
+        "the folder {} does not exist": (f"nowhere/{written}", lambda target: None),
+        "it is a folder": (written, Path.mkdir),
+        BUSY: (written, _mount_over),
+    }
+    for reason, (target, prepare) in cases.items():
+        place.begin()
+        prepare(place.run / target)
+        before = tree(place.run)
+        arguments = command.arguments.replace(f" {written}", f" {target}")
+        with figures.during(reason):
+            code, said = commands.run(command, place.run, place.environment, arguments)
+            figures.stopped += 1
+            figures.faults += complaints(code, said, reason.format(Path(target).parent), {target})
+            if tree(place.run) != before:
+                figures.faults.append(f"something is left behind: {sorted(tree(place.run))}")
+        if reason == BUSY:
+            subprocess.run(["umount", str(place.run / target)], check=True)
+    return figures
+
+
+def _mount_over(target: Path) -> None:
+    """Let a file be in use in the one way that keeps another from taking its name."""
+    target.write_text("in use")
+    subprocess.run(["mount", "--bind", str(target), str(target)], check=True)
+
+
+def print_to_full(arguments: str, folder: Path) -> list[str]:
+    """Let a command print to a full disk; return what is wrong with how it ends."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            _words(arguments), cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    if done.returncode == 1 and done.stderr.count("\n") == 1 and FULL in done.stderr:
+        return []
+    return [f"{arguments}: printing to a full disk ends with {done.returncode}: {done.stderr}"]
+
+
+def print_to_closed(arguments: str, folder: Path) -> list[str]:
+    """Let a command print to a pipe whose reader goes away after a line; return what is wrong with how it ends."""
+    with subprocess.Popen(_words(arguments), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read().decode()
+    return [f"{arguments}: after its reader has gone: {said}"] if said else []
+
+
+def _words(arguments: str) -> list[str]:
+    return [str(RAREGRAM), *(word.replace("_", " ") for word in arguments.split())]
+
+
+# The program
+
+
+def try_all(given: argparse.Namespace, base: Path) -> Iterator[Figures]:
+    """Try commands one after the other, then the rest unless some commands were named."""
+    commands.make_inputs(base / "inputs")
+    budget = (given.times, given.events, given.bytes)
+    with commands.served(base / "inputs") as url:
+        for number, name in enumerate(given.only or NAMES):
+            command, place = named(name, url), Workplace.fresh(base)
+            if not command.can_run:
+                print(f"{name}: left out, since {command.needs} is not installed")
+                continue
+            olders = [True] if given.older or name == "report" else [False, True]  # a report is about older results
+            ways = [undisturbed(command, place, older) for older in olders]
+            if any(budget) and name != "report":
+                yield kill_often(command, place, ways, random.Random(given.seed * 1000 + number), budget)
+            if given.sizes and name != "fetch by npm":
+                yield fill_disks(command, place, ways, given.sizes)
+    if given.only or not given.sizes:
+        return
+    for name in WRITERS:
+        yield fill_disks_of_library(name, Workplace.fresh(base), 4 * given.sizes)
+    for name in ONE_FILE:
+        if named(name).can_run:
+            yield refuse_targets(name, Workplace.fresh(base))
+    figures, folder = Figures("standard output", stopped=2 * len(PRINTING)), Workplace.fresh(base).base
+    for arguments in PRINTING:
+        figures.faults += print_to_full(arguments, folder) + print_to_closed(arguments, folder)
+    yield figures
+
+
+COLUMNS = [name for name in asdict(Figures("")) if name not in ("name", "faults")]
+
+
+def show(figures: Figures) -> None:
+    """Print a line for a command, and one for each of its faults."""
+    cells = [f"{getattr(figures, name):>{len(name) + 2}}" for name in COLUMNS]
+    print(f"{figures.name:<32}{''.join(cells)}{len(figures.faults):>8}", flush=True)
+    print("".join(f"    {fault}\n" for fault in figures.faults), end="", flush=True)
+
+
+def main() -> None:
+    """Enter a namespace, then try everything in it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--times", type=int, default=6, help="kills of each command at random times")
+    parser.add_argument("--events", type=int, default=16, help="kills of each command at events")
+    parser.add_argument("--bytes", type=int, default=4, help="kills of each command at bytes of a file")
+    parser.add_argument("--sizes", type=int, default=6, help="sizes of the disk for each command; 0: no disks")
+    parser.add_argument("--only", action="append", choices=NAMES)
+    parser.add_argument("--older", action="store_true", help="only where there are older files under the same names")
+    parser.add_argument("--out", type=Path, default=Path("build/reliability"))
+    given = parser.parse_args()
+    if given.sizes and INSIDE not in os.environ:
+        words = namespace()
+        if words is None:
+            sys.exit("disks cannot be mounted here, neither as root nor in a user namespace; --sizes 0 does without")
+        os.environ[INSIDE] = "1"
+        os.execvp(words[0], [*words, sys.executable, "-m", "reliability.crashes", *sys.argv[1:]])
+    done = []
+    print(f"{'':<32}{''.join(f'{name:>{len(name) + 2}}' for name in COLUMNS)}  faults")
+    with tempfile.TemporaryDirectory(prefix="crashes-") as base:
+        for figures in try_all(given, Path(base)):
+            done.append(asdict(figures))
+            show(figures)
+    totals = {name: sum(figures[name] for figures in done) for name in COLUMNS}
+    show(Figures("all", **totals, faults=[fault for figures in done for fault in figures["faults"]]))
+    given.out.mkdir(parents=True, exist_ok=True)
+    report = {"seed": given.seed, "commands": done, "all": totals}
+    (given.out / "crashes.json").write_text(json.dumps(report, indent=1) + "\n")
+    sys.exit(not done or any(figures["faults"] for figures in done))
+
+
+if __name__ == "__main__":
+    main()
