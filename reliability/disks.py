@@ -7,7 +7,7 @@ First the functions of the library that write files meet disks of many sizes (tm
 on one without room for another file, and on a read-only one. It must end with exit code 1 and one line that names
 what could not be written and says why, leave every file under a final name as it was (or whole), and neither drafts
 nor temporary files. When the disk has grown, the command must succeed, and leave what it leaves on a large disk, bit
-for bit. What it finished before is kept for that by `tag`, `reproduce` and `fetch` (hidden folders, `downloads`), as
+for bit. What it finished before is kept for that by `tag` and `reproduce` (hidden folders), as
 they promise. Last come targets that cannot be written to, and standard output.
 
 The disks are mounted in a namespace of their own, which ends with this program: as root, or where users may have
