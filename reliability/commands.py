@@ -149,11 +149,11 @@ def tree(folder: Path) -> Tree:
 
 
 def finals(files: Tree) -> Tree:
-    """Return the files under final names: hidden ones and those in `downloads` are not finished."""
+    """Return the files under final names; hidden ones are temporary."""
     return {
         name: digest
         for name, digest in files.items()
-        if digest and not any(part.startswith(".") or part == "downloads" for part in Path(name).parts)
+        if digest and not any(part.startswith(".") for part in Path(name).parts)
     }
 
 

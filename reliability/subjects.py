@@ -24,8 +24,7 @@ import raregram as rg
 from raregram.cli.experiments import _config, _load_results, _results_named
 from raregram.corpus.contexts import read_contexts, read_counts
 from raregram.corpus.documents import Documents, Options, Policy
-from raregram.corpus.downloads import unpack
-from raregram.corpus.fetch import REUTERS_FILE
+from raregram.corpus.fetch import unpack
 from raregram.corpus.formats import read_documents
 from raregram.corpus.formats.footer import END, dictionary_sizes, read_footer
 from raregram.corpus.formats.tables import documents_table
@@ -106,9 +105,8 @@ def read_as_archive(path: Path, rng: random.Random) -> None:
     """Unpack an archive, which must leave nothing beside the folder that it is given."""
     draft = path.with_name("unpacked")
     shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir()
-    before = set(path.parent.rglob("*"))
-    unpack(path, draft, str(path), REUTERS_FILE)
+    before = set(path.parent.rglob("*")) | {draft}
+    unpack(path, path.parent, str(path))
     if beside := {found for found in path.parent.rglob("*") if draft not in found.parents} - before:
         raise WrongAnswerError(f"it wrote {beside}")
 

@@ -259,8 +259,7 @@ def test_what_a_fetch_that_was_killed_at_its_end_has_left_goes_with_the_next_one
     fetched = fetch_reuters(str(inputs / "a.tgz"))
     home = fetched.folder.parent
     whole = commands.tree(home)
-    (home / ".work" / "content").mkdir(parents=True)
-    (home / ".current.json.0123456789abcdef.lock").touch()
+    (home / ".work-0123" / "content").mkdir(parents=True)
     assert fetch_reuters() == fetched
     assert commands.tree(home) == whole
 

