@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -105,22 +106,34 @@ def test_the_result_does_not_depend_on_how_the_work_is_cut_up(corpus_, plan, thr
     assert counts.digest() == expected.digest()
 
 
-def test_a_tiny_limit_forces_rows_and_units_into_files(monkeypatch, tmp_path):
-    spilled = []
-    original = local.Accumulator._spill_rows
+@settings(max_examples=60)
+@given(CORPORA, PLANS, st.integers(1, 4), st.integers(1, 3))
+def test_ranges_of_any_width_give_the_same_table(corpus_, plan, windows, threads):
+    """Also where one item, or one N-gram, has more windows than a range may have."""
+    assume(naive(corpus_, **plan)[1][0])
+    expected = rg.count(corpus_, **plan)
+    with patch.multiple(local, SMALLEST_RANGE=windows, MOST_RANGES=1 << 30):
+        assert rg.count(corpus_, memory_limit=1, batch_bytes=64, threads=threads, **plan) == expected
 
-    def watch(self, span, held):
-        spilled.append(span)
-        original(self, span, held)
 
-    monkeypatch.setattr(local.Accumulator, "_spill_rows", watch)
-    texts = [f"w{i % 7} w{i % 5} w{i % 3} w{i % 11} w{i % 2}" for i in range(300)]
+def test_equal_windows_beyond_the_limit_are_one_row():
+    corpus_ = [{"items": ["a"] * 50, "spans": [(k, k + 1, "X") for k in range(10, 20)]}] * 20
+    with patch.object(local, "SMALLEST_RANGE", 7):
+        counts = rg.count(corpus_, n=3, spans=["suffixes:3"], memory_limit=1)
+    assert as_dictionary(counts)[0, 3, ("a", "a", "a")] == [960, 200]
+
+
+def test_what_is_beyond_the_limit_goes_to_temporary_files(monkeypatch):
+    files = []
+    original = local.tempfile.TemporaryFile
+    monkeypatch.setattr(local.tempfile, "TemporaryFile", lambda **told: files.append(told) or original(**told))
+    corpus_ = [{"items": f"w{i % 7} w{i % 5} w{i % 3} w{i % 11}".split(), "spans": [(3, 4, "X")]} for i in range(900)]
     options = {"n": 3, "spans": ["units", "suffixes:3"], "targets": ["X"]}
-    corpus_ = [{"items": text.split(), "spans": [(3, 4, "X")]} for text in texts]
     counts = rg.count(corpus_, memory_limit=1, batch_bytes=400, **options)
-    assert {(0, 1), (1, 3), (0, 3)} <= set(spilled)
-    monkeypatch.undo()
+    assert len(files) > 2  # the codes, and the windows of two spans
+    files.clear()
     assert counts == rg.count(corpus_, **options)
+    assert not files
 
 
 def test_letters_count_every_code_point():

@@ -6,12 +6,14 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raregram.corpus.documents import Options, Policy
 from raregram.corpus.formats import read_documents
 from raregram.counts import engine as local
+from raregram.counts.encode import encode_documents
 from raregram.counts.kernel import Plan
 from raregram.counts.storage import Span, SpanTable
 from raregram.counts.table import Counts
@@ -135,12 +137,14 @@ def count_table(
 ) -> Iterator[SpanTable]:
     """Count (source, numerator, denominator) into a table whose rows come as a stream while the context is open."""
     options = _options(options, plan, memory_limit or local.MEMORY_LIMIT)
-    samples = [
-        (read_documents(source, options if place == 0 else replace(options, seen=set())), of_source)
-        for place, (source, of_source) in enumerate(_samples(sources, plan))
-    ]
+    samples = _samples(sources, plan)
+    jobs = (
+        partial(encode_documents, batch, of_source, options.policy)
+        for source, of_source in samples
+        for batch in read_documents(source, replace(options, seen=set()))
+    )
     with local.count_table(
-        samples, options.policy, threads=threads, memory_limit=memory_limit, beside=beside, progress=progress
+        jobs, samples[0][1], threads=threads, memory_limit=memory_limit, beside=beside, progress=progress
     ) as table:
         yield table
 

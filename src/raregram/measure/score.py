@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from raregram.corpus.documents import Documents, Options
 from raregram.corpus.formats.tables import from_batches
-from raregram.counts.kernel import split_documents
+from raregram.counts.encode import split_documents
 from raregram.counts.table import Ints
 from raregram.errors import must_be
 from raregram.models.model import Model

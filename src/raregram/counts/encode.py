@@ -1,0 +1,271 @@
+"""Documents and contexts -> codes of their items, and what each window counts.
+
+A labelled context is a document of one window, and an N-gram with two frequencies is one whose window counts as often
+as these say. So the engine knows documents alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from raregram.corpus.documents import Documents, Policy, word_bounds
+from raregram.counts.kernel import Plan
+from raregram.counts.sorting import find_heads
+from raregram.counts.table import Ints
+from raregram.errors import InputError, shorten
+from raregram.text.ngrams import (
+    KnownWords,
+    NGramsLike,
+    Numbers,
+    Where,
+    check_labels,
+    insert_pads,
+    nth_ngram,
+    parse_ngrams,
+    split_texts,
+)
+
+Weight: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]  # how often a window counts in all, and at each target
+
+ONCE: Weight = (1, ())
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Documents that are long enough for a window, in codes of a vocabulary of their own."""
+
+    items: pa.Array  # string, distinct; a code is an index into it
+    codes: Numbers  # (items of all documents, one after the other)
+    lengths: Ints  # (documents,)
+    special: Ints  # where windows begin that have another weight than `usual`, in order
+    weight: Numbers  # and their weights, as indices into `weights`
+    weights: Sequence[Weight]
+    labels: set[str]  # that windows could have
+    documents: int  # also those that are too short
+    longest: int  # items of the longest document
+    usual: Weight = ONCE
+
+
+def encode_documents(documents: Documents, plan: Plan, policy: Policy) -> Encoded:
+    """Encode a batch of documents; those whose spans lie outside go to the policy."""
+    documents, items, lengths = _prepare(documents, plan, policy)
+    long = lengths >= plan.n
+    first = np.cumsum(np.where(long, lengths, 0)) - np.where(long, lengths, 0)
+    if plan.everything is not None:
+        usual, special, weight, weights = (1, ((plan.everything, 1),)), np.empty(0, np.int64), np.empty(0, np.int32), []
+        labels = {plan.everything}
+    else:
+        usual = ONCE
+        labels, special, weight, weights = _labelled_windows(documents, lengths, first, plan)
+    vocabulary, codes = _encode(items, lengths, long)
+    return Encoded(
+        vocabulary,
+        codes,
+        lengths[long],
+        special,
+        weight,
+        weights,
+        labels,
+        documents=len(documents) if documents.ends is None else int(documents.ends.sum()),
+        longest=int(lengths.max(initial=0)),
+        usual=usual,
+    )
+
+
+def encode_contexts(
+    contexts: NGramsLike,
+    plan: Plan,
+    weight: npt.NDArray[np.integer],
+    weights: Sequence[Weight],
+    labels: set[str],
+    where: Where = nth_ngram,
+) -> Encoded:
+    """Encode contexts as documents of one window.
+
+    Args:
+        contexts: N-grams as strings or lists of items.
+        plan: what is to be counted.
+        weight: the weight of each, as an index into
+        weights: all of them.
+        labels: the targets that contexts could have.
+        where: names a row in an error message.
+    """
+    words = KnownWords(pa.array([], pa.string())).number(contexts) if plan.kind == "words" else None
+    if words is not None and (words[1] == plan.n).all():
+        items: pa.Array = pa.DictionaryArray.from_arrays(words[0], words[2])
+        rows = len(words[1])
+    else:
+        parsed = parse_ngrams(contexts, plan.n, plan.kind, where)
+        items, rows = parsed.items, len(parsed)
+    times = np.array([of_all for of_all, _ in weights], dtype=np.int64)
+    kept = times[weight] > 0  # N-grams of frequency 0 leave no trace
+    vocabulary, codes = _encode(items, np.full(rows, plan.n), kept)
+    weight = weight[kept].astype(np.int32)
+    special = np.flatnonzero(np.array([of_window != ONCE for of_window in weights], dtype=bool)[weight])
+    return Encoded(
+        vocabulary,
+        codes,
+        np.full(len(weight), plan.n),
+        special * plan.n,
+        weight[special],
+        weights,
+        labels,
+        documents=rows,
+        longest=plan.n,
+    )
+
+
+def _encode(items: pa.Array, lengths: Ints, kept: npt.NDArray[np.bool_]) -> tuple[pa.Array, Numbers]:
+    """Return the distinct items of the documents that are kept, and the codes of all their items."""
+    encoded = items if pa.types.is_dictionary(items.type) else items.dictionary_encode()
+    codes = np.asarray(encoded.indices, dtype=np.int32)
+    if kept.all():
+        return encoded.dictionary, codes
+    codes = codes[np.repeat(kept, lengths)]
+    used = np.bincount(codes, minlength=len(encoded.dictionary)) > 0
+    return encoded.dictionary.filter(pa.array(used)), (np.cumsum(used) - 1).astype(np.int32)[codes]
+
+
+def _labelled_windows(
+    documents: Documents, lengths: Ints, first: Ints, plan: Plan
+) -> tuple[set[str], Ints, Numbers, list[Weight]]:
+    """Return the labels, where windows with labels begin, which sets of labels they have, and these as weights."""
+    encoded = documents.span_label.dictionary_encode()
+    found = [(plan.labels or {}).get(label, label) for label in encoded.dictionary.to_pylist()]
+    labels = check_labels(set(found)) if plan.targets is None else set(plan.targets)
+    names = sorted(labels)
+    code = np.array([names.index(label) if label in labels else -1 for label in found], dtype=np.int64)
+    code = code[np.asarray(encoded.indices)] if found else np.empty(0, np.int64)
+    place = documents.span_start - plan.n if plan.side == "left" else documents.span_end
+    fits = (code >= 0) & (place >= 0) & (place + plan.n <= lengths[documents.span_document])
+    start = first[documents.span_document[fits]] + place[fits]
+    start, code = np.divmod(np.unique(start * max(len(names), 1) + code[fits]), max(len(names), 1))
+    heads = find_heads(start)
+    sizes = np.diff(heads, append=len(start))
+    weight = code[heads].astype(np.int32)  # most windows have one label
+    sets: dict[tuple[int, ...], int] = {(label,): label for label in range(len(names))}
+    for row in np.flatnonzero(sizes > 1).tolist():
+        several = tuple(code[heads[row] : heads[row] + sizes[row]].tolist())
+        weight[row] = sets.setdefault(several, len(sets))
+    weights = [(1, tuple((names[label], 1) for label in several)) for several in sets]
+    return labels, start[heads], weight, weights
+
+
+def _prepare(documents: Documents, plan: Plan, policy: Policy) -> tuple[Documents, pa.Array, Ints]:
+    """Split texts into items, drop documents whose spans lie outside, and pad."""
+    given = documents
+    if plan.kind == "letters":
+        documents = _as_letters(documents)
+    items, lengths = split_documents(documents, plan.kind)
+    outside = _outside(documents, lengths)
+    if outside.any():
+        rows, firsts = np.unique(documents.span_document[outside], return_index=True)
+        for which in np.flatnonzero(outside)[firsts].tolist():  # the first one of each document
+            policy.bad(InputError(_describe_outside(given, which)))
+        documents = _without(documents, rows)
+        items, lengths = split_documents(documents, plan.kind)
+    return _padded(documents, items, lengths, plan) if plan.pad else (documents, items, lengths)
+
+
+def _as_letters(documents: Documents) -> Documents:
+    """Count spans in letters, from where the words stand of which they are made."""
+    if not len(documents.span_document):
+        return documents
+    start, end = documents.span_start.copy(), documents.span_end.copy()
+    order = np.argsort(documents.span_document, kind="stable")
+    rows, firsts = np.unique(documents.span_document[order], return_index=True)
+    for row, here in zip(rows.tolist(), np.split(order, firsts[1:]), strict=True):
+        bounds = _letter_bounds(documents.content[row].as_py())
+        inside = here[(start[here] >= 0) & (start[here] < end[here]) & (end[here] <= len(bounds))]
+        start[inside], end[inside] = bounds[start[inside], 0], bounds[end[inside] - 1, 1]
+        outside = np.setdiff1d(here, inside)
+        end[outside] = np.iinfo(np.int64).max  # still outside when letters are counted
+    return replace(documents, span_start=start, span_end=end)
+
+
+def _letter_bounds(content: str | list[str]) -> Ints:
+    """Return where each word of a text, or of a list joined by spaces, begins and ends: (words, 2)."""
+    if isinstance(content, str):
+        return word_bounds(content)
+    lengths = np.fromiter(map(len, content), dtype=np.int64, count=len(content))
+    ends = np.cumsum(lengths + 1) - 1
+    return np.column_stack([ends - lengths, ends])
+
+
+def split_documents(documents: Documents, kind: str) -> tuple[pa.Array, Ints]:
+    """Return the items of all documents, one after the other, maybe as a dictionary; and how many each has.
+
+    The letters of a document of words are those of its words with a space between them.
+    """
+    if documents.items is not None and kind == "letters":
+        return split_texts(pc.binary_join(documents.items, " "), kind)
+    if documents.texts is not None:
+        compiled = KnownWords(pa.array([], pa.string())).number(documents.texts) if kind == "words" else None
+        if compiled is None:
+            return split_texts(documents.texts, kind)
+        numbers, lengths, words = compiled
+        return pa.DictionaryArray.from_arrays(numbers, words), lengths
+    assert documents.items is not None
+    return documents.items.flatten(), np.asarray(pc.list_value_length(documents.items), dtype=np.int64)
+
+
+def _outside(documents: Documents, lengths: Ints) -> npt.NDArray[np.bool_]:
+    """Return which spans do not lie inside their document."""
+    length = lengths[documents.span_document]
+    return np.asarray(
+        (documents.span_start < 0) | (documents.span_end > length) | (documents.span_start >= documents.span_end)
+    )
+
+
+def _describe_outside(documents: Documents, which: int) -> str:
+    row, label = int(documents.span_document[which]), documents.span_label[which].as_py()
+    start, end = documents.span_start[which], documents.span_end[which]
+    content = documents.content[row].as_py()
+    length = len(content.split() if isinstance(content, str) else content)
+    return (
+        f"{documents.where(row)}: the span {label if len(label) < 60 else shorten(label)} from {start} to {end} "
+        f"does not fit into a document of {length} items"
+    )
+
+
+def _without(documents: Documents, rows: Ints) -> Documents:
+    """Return a batch without some of its documents."""
+    keep = np.ones(len(documents), dtype=bool)
+    keep[rows] = False
+    spans = keep[documents.span_document]
+    return replace(
+        documents,
+        places=[documents.where(int(row)) for row in np.flatnonzero(keep)],
+        texts=None if documents.texts is None else documents.texts.filter(pa.array(keep)),
+        items=None if documents.items is None else documents.items.filter(pa.array(keep)),
+        span_document=(np.cumsum(keep) - 1)[documents.span_document[spans]],
+        span_start=documents.span_start[spans],
+        span_end=documents.span_end[spans],
+        span_label=documents.span_label.filter(pa.array(spans)),
+        ids=None if documents.ids is None else documents.ids.filter(pa.array(keep)),
+        begins=None if documents.begins is None else documents.begins[keep],
+        ends=None if documents.ends is None else documents.ends[keep],
+    )
+
+
+def _padded(documents: Documents, items: pa.Array, lengths: Ints, plan: Plan) -> tuple[Documents, pa.Array, Ints]:
+    """Put n pads before each document (after it, for right contexts), so that every boundary has a context."""
+    chosen = documents.begins if plan.side == "left" else documents.ends
+    pads = np.full(len(documents), plan.n) if chosen is None else np.where(chosen, plan.n, 0)
+    shift = pads[documents.span_document] if plan.side == "left" else 0
+    moved = replace(documents, span_start=documents.span_start + shift, span_end=documents.span_end + shift)
+    items = items.dictionary_decode() if pa.types.is_dictionary(items.type) else items
+    return moved, insert_pads(items, lengths, pads, plan.side), lengths + pads
+
+
+def labels_of(documents: Documents, plan: Plan, policy: Policy) -> set[str]:
+    """Return the labels of a batch's documents that can be counted, by the names that the plan gives them."""
+    labels = _prepare(documents, plan, policy)[0].span_label.unique().to_pylist()
+    return {(plan.labels or {}).get(label, label) for label in labels}
