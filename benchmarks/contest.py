@@ -129,20 +129,8 @@ class Contest:
     def run(self, data: Data, size: int, target: str, rival: str, *options: str) -> dict[str, Any]:
         """Run one rival on one task in a process of its own; what goes wrong becomes a reason in one line."""
         a = self.arguments
-        words = [
-            a.python,
-            "-m",
-            "benchmarks.rivals.run",
-            data.folder,
-            size,
-            target,
-            rival,
-            "--k",
-            a.k,
-            "--seed",
-            a.seed,
-        ]
-        words += ["--limit", a.limit, "--memory", a.memory, *options]
+        words = [a.python, "-m", "benchmarks.rivals.run", data.folder, size, target, rival, "--k", a.k, *options]
+        words += ["--seed", a.seed, "--limit", a.limit, "--memory", a.memory, "--warm", a.warm]
         paths = [str(PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])]
         process = subprocess.Popen(
             [str(word) for word in words],
@@ -251,6 +239,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="measurements of the quick ones; medians are kept")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds for one measurement")
     parser.add_argument("--memory", type=float, default=16.0, help="gigabytes for one measurement")
+    parser.add_argument("--warm", type=float, default=2.0, help="seconds of scoring before the clock starts")
     parser.add_argument("--k", type=int, default=Config().k, help="how many N-grams are returned")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--data", type=Path, help="a data folder that is there already")

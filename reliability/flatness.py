@@ -35,7 +35,6 @@ class Sample:
     files: int  # open files, sockets among them
     threads: int
     temporary: int  # bytes in its folder for temporary files
-    processor: float  # seconds of processor time so far
 
 
 @dataclass(frozen=True)
@@ -146,14 +145,12 @@ def look(process: int, folder: Path, seconds: float = 0.0) -> Sample:
     """Look at a process from outside, by what the kernel tells."""
     home = Path("/proc", str(process))
     status = dict(line.split(":", 1) for line in (home / "status").read_text().splitlines() if ":" in line)
-    times = (home / "stat").read_text().rpartition(")")[2].split()
     return Sample(
         seconds=seconds,
         memory=int(status["VmRSS"].split()[0]) * 1024,
         files=sum(1 for _ in (home / "fd").iterdir()),
         threads=int(status["Threads"]),
         temporary=folder_bytes(folder),
-        processor=(int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK"),
     )
 
 

@@ -7,7 +7,7 @@ by round with fresh corpora (`soak_work.py`). The other is `raregram serve` with
 replaced under its feet, while clients ask, and misbehave (`soak_load.py`). Every answer is compared with the
 library's. What each process holds is sampled all the time (`flatness.py`).
 
-Written are soak.json, soak.svg and soak.html. The exit code is 1 if anything was wrong, if memory, open files,
+Written are soak.json and soak.svg. The exit code is 1 if anything was wrong, if memory, open files,
 threads or temporary files were not flat, or if the service did not stop as it was told to.
 """
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import http.client
-import io
 import json
 import os
 import platform
@@ -31,14 +30,13 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from reliability.flatness import BOUNDS, MEGABYTE, WARM_UP, Bound, Flatness, Sample, Sampler, judge
 from reliability.soak_load import HOST, Book, Client, Page, Tally
 
-HERE = Path(__file__).resolve().parent
+PROJECT = Path(__file__).resolve().parents[1]
 SHORT = 600  # seconds: in a shorter run a few rounds decide, and memory has had little time to find its level
 SHORT_MEMORY = Bound(0.10, 16 * MEGABYTE)
 TIME_LIMIT = 5.0  # seconds that the service gives a request
@@ -111,7 +109,10 @@ def soak(seconds: float, load: Load, seed: int = 0, leak: int = 0) -> Outcome:
         told = library.prepare()
         library.publish()
         service = stack.enter_context(Service.started(folder, sorted(told.corpora)))
-        stack.enter_context(ended_after(seconds + OVERTIME, library.process, service.process))
+        for process in (library.process, service.process):  # whatever waits for one that hangs goes on and fails
+            timer = threading.Timer(seconds + OVERTIME, process.kill)
+            timer.start()
+            stack.callback(timer.cancel)
         book = Book(Page(told.questions, settled=True))
         clients = [
             Client(service.port, book, tally, 1000 * seed + place, load.pause) for place in range(load.clients)
@@ -166,23 +167,6 @@ def next_round(library: Library, service: Service, book: Book) -> Round:
     return told
 
 
-@contextmanager
-def ended_after(seconds: float, *processes: subprocess.Popen[Any]) -> Iterator[None]:
-    """End processes that hang, so that whatever waits for them goes on and fails."""
-
-    def end() -> None:
-        for process in processes:
-            process.kill()
-
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
 @dataclass(frozen=True)
 class Round:
     """What the library's process has made of one round."""
@@ -205,12 +189,13 @@ class Library:
     @contextmanager
     def started(cls, folder: Path, seed: int, pace: float, leak: int) -> Iterator[Library]:
         """Start it; it is ended whatever happens."""
-        command = [sys.executable, str(HERE / "soak_work.py"), str(folder)]
+        command = [sys.executable, "-m", "reliability.soak_work", str(folder)]
         command += ["--seed", str(seed), "--pace", str(pace), "--leak", str(leak)]
         temporary = folder / "temporary of the library"
         temporary.mkdir()
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(temporary)}, **pipes) as process:
+        environment = {**os.environ, "TMPDIR": str(temporary)}
+        with subprocess.Popen(command, cwd=PROJECT, env=environment, **pipes) as process:
             try:
                 yield cls(process, folder, temporary)
             finally:
@@ -352,7 +337,6 @@ def summary(outcome: Outcome) -> list[str]:
         f"{sum(outcome.requests.values()):,} requests ({asked})",
         f"{outcome.answers:,} answers compared, {outcome.by_the_round_before:,} of them while models were replaced",
         f"slowest answer: {outcome.slowest:.2f} s",
-        *(f"processor time of the {name}: {used:.0%} of a core" for name, used in processor_shares(outcome).items()),
         f"wrong: {len(outcome.wrong)}",
         *(f"  {what}" for what in outcome.wrong[:20]),
         f"stop of the service: {outcome.stopped or 'clean'}",
@@ -361,40 +345,17 @@ def summary(outcome: Outcome) -> list[str]:
     ]
 
 
-def processor_shares(outcome: Outcome) -> dict[str, float]:
-    """Return how much of a core each process used."""
-    ends = {name: (seen[0], seen[-1]) for name, seen in outcome.samples.items()}
-    return {
-        name: (last.processor - first.processor) / (last.seconds - first.seconds)
-        for name, (first, last) in ends.items()
-    }
-
-
 def write_report(outcome: Outcome, out: Path) -> None:
-    """Write the figures, the curves, and a page with both."""
+    """Write the figures and the curves."""
     figures = asdict(replace(outcome, samples={}, wrong=outcome.wrong[:100]))
     figures["flatness"] = [{**asdict(found), "flat": found.flat} for found in outcome.flatness]
-    figures["processor"] = processor_shares(outcome)
-    figures["passed"] = outcome.passed
-    figures["python"], figures["machine"] = platform.python_version(), platform.machine()
-    figures["curve"] = {name: curve(seen) for name, seen in outcome.samples.items()}
+    figures |= {"passed": outcome.passed, "python": platform.python_version(), "machine": platform.machine()}
     (out / "soak.json").write_text(json.dumps(figures, indent=1) + "\n")
-    picture = draw(outcome)
-    (out / "soak.svg").write_text(picture)
-    lines, verdict = escape("\n".join(summary(outcome))), "passed" if outcome.passed else "failed"
-    (out / "soak.html").write_text(
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Soak</title>'
-        f"<h1>Soak: {verdict}</h1><pre>{lines}</pre>{picture[picture.index('<svg') :]}</html>\n"
-    )
+    draw(outcome, out / "soak.svg")
 
 
-def curve(samples: Sequence[Sample], points: int = 360) -> list[dict[str, float]]:
-    """Return some of the samples, evenly spread."""
-    return [asdict(sample) for sample in samples[:: -(-len(samples) // points)]]
-
-
-def draw(outcome: Outcome) -> str:
-    """Draw memory, open files, threads and temporary files of both processes over time, as SVG."""
+def draw(outcome: Outcome, path: Path) -> None:
+    """Draw memory, open files, threads and temporary files of both processes over time."""
     import matplotlib as mpl
 
     mpl.use("agg")
@@ -416,10 +377,8 @@ def draw(outcome: Outcome) -> str:
     axes[0].set_title(f"{outcome.rounds:,} rounds, {sum(outcome.requests.values()):,} requests; grey: warm-up")
     axes[-1].set_xlabel("minutes")
     figure.tight_layout()
-    sink = io.StringIO()
-    figure.savefig(sink, format="svg")
+    figure.savefig(path)
     plt.close(figure)
-    return sink.getvalue()
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def run_contest(data, out, *options):
     """Run the contest, with a module of bad rivals within reach; return the results and what was said."""
     (out / "bad_rivals.py").write_text(BAD_RIVALS)
     command = [PYTHON, "-m", "benchmarks.contest", "--data", data.folder, "--out", out, "--python", PYTHON]
-    command += ["--sizes", SIZE, "--targets", "LOC", "--k", K, *options]
+    command += ["--sizes", SIZE, "--targets", "LOC", "--k", K, "--warm", "0", *options]
     done = subprocess.run(
         [str(word) for word in command],
         cwd=PROJECT,

@@ -23,7 +23,6 @@ from raregram.measure.evaluate import TOP, f1_score, top_hits
 
 SCORINGS = 3  # rounds of scoring, of which the median counts
 LONG = 20.0  # seconds; a scoring that takes longer is not repeated
-WARM = 2.0  # seconds of scoring before the clock starts, for whatever is loaded or compiled at first use
 GIGABYTE = 1 << 30
 
 
@@ -38,6 +37,7 @@ def main() -> None:
     parser.add_argument("--setting", type=json.loads, help="this one, without choosing on validation")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds; no new setting is tried near the end")
     parser.add_argument("--memory", type=float, default=16.0, help="gigabytes that may be taken")
+    parser.add_argument("--warm", type=float, default=2.0, help="seconds of scoring before the clock starts")
     arguments = parser.parse_args()
     limit = int(arguments.memory * GIGABYTE)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -72,7 +72,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             fit_seconds, _ = timed(lambda: rival.fit(**setting))
         test = data.types("test", arguments.target)
         formatted = rival.format(test.texts)
-        scorings = score(rival, formatted)
+        scorings = score(rival, formatted, arguments.warm)
         scores = scorings[-1][1]
         _check(scores, len(test.labels))
         return {
@@ -122,10 +122,10 @@ def choose(rival: Rival, data: Data, arguments: argparse.Namespace, began: float
     return tried
 
 
-def score(rival: Rival, formatted: Any) -> list[tuple[float, Floats]]:
-    """Score all contexts some times; return the seconds and the scores."""
+def score(rival: Rival, formatted: Any, warm: float) -> list[tuple[float, Floats]]:
+    """Score all contexts some times, after whatever is loaded or compiled at first use; return seconds and scores."""
     began = time.perf_counter()
-    while time.perf_counter() < began + WARM:
+    while time.perf_counter() < began + warm:
         rival.score(formatted)
     scorings = [timed(lambda: rival.score(formatted))]
     while len(scorings) < SCORINGS and scorings[0][0] < LONG:

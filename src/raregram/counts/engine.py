@@ -20,7 +20,6 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from raregram.atomic import write_errors_named
 from raregram.counts.encode import ONCE, Encoded, Weight

@@ -1,0 +1,407 @@
+"""Feed every reader with damaged, strange and hostile files, and see that it reads or refuses them.
+
+    python -m reliability.fuzz [--inputs 5000] [--seed 0] [--seconds 3600] [--only conll,csv]
+    python -m reliability.fuzz --replay conll:17 [--seed 0]     # writes the input and shows what happens
+    python -m reliability.fuzz --guided [--seconds 3600]        # inputs led by coverage; needs requirements/trust.txt
+
+Each input is made from a real file (`subjects.py`) by one or two mutations (`mutations.py`), the first hundred of
+each file by cutting it off at every percent. Right answers are an error of raregram's that names the file, or
+documents or contexts that are the same when they are written as Parquet and read again. Anything else is a fault:
+another exception, more than SECONDS or MEMORY, the end of the process. The work is done in processes of its own,
+which are replaced when they die. Changes that should have no effect, such as other white space, must have none, and
+some of the inputs go through the command line as well: exit code 0 or 1, and no traceback.
+
+With `--guided` the inputs come from atheris (libFuzzer, on Linux from Python 3.11 on), which keeps those that reach
+lines of raregram in a new way and changes them further; it does not look into Arrow, nor get behind a digest. All
+that was kept lies in OUT/guided, where the next run goes on. The exit code is 1 if there was any fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+SECONDS = 60.0  # that an input may take, of which all are small
+MEMORY = 512 << 20  # bytes that it may add to what the process held before
+GUIDED_MEMORY = 2048  # megabytes that a guided process may hold
+LONGEST_MESSAGE = 2000  # characters
+COMMANDS = {  # for a reader; all others read documents or contexts
+    "counts": ("info", "merge", "fit"),
+    "models": ("info", "explain"),
+    "archives": ("fetch",),
+}
+READING = ("count", "score", "rank", "evaluate", "tag")
+RAREGRAM = Path(sys.executable).with_name("raregram")
+WORKER = (sys.executable, "-m", "reliability.fuzz", "--worker")
+PROJECT = Path(__file__).resolve().parents[1]
+
+
+def make_subjects(only: Sequence[str] = ()) -> list[Any]:
+    """Import the readers only now: atheris must see the imports of raregram."""
+    from reliability import subjects
+
+    return list(subjects.make_subjects(only))
+
+
+@dataclass
+class Tally:
+    """What became of the inputs of a reader."""
+
+    inputs: int = 0
+    errors: int = 0
+    read: int = 0
+    seconds: float = 0.0
+    most_memory: int = 0  # bytes added by any input
+    lines: int = 0  # that a guided search has reached
+    faults: list[str] = field(default_factory=list)
+
+
+# One input
+
+
+def make_input(subject: Any, number: int, seed: int) -> tuple[str, bytes]:
+    """Return the name and the content of an input, always the same for a number and a seed."""
+    from reliability.mutations import strange_table
+
+    rng = random.Random(f"{subject.name} {seed} {number}")
+    names = list(subject.files)
+    file, percent = number // 101, number % 101
+    if file < len(names):
+        whole = subject.files[names[file]]
+        return names[file], whole[: len(whole) * percent // 100]
+    name = rng.choice(names)
+    data = subject.files[name]
+    if subject.columns and rng.random() < 0.4:
+        data = strange_table(list(subject.columns), rng)
+        if rng.random() < 0.7:
+            return name, data
+    for _ in range(rng.choice([1, 1, 2])):
+        data = rng.choice(subject.mutations)(data, rng)
+    return name, data
+
+
+def judge(subject: Any, path: Path, rng: random.Random) -> str:
+    """Read an input: "read", "error", or what is wrong."""
+    from raregram.errors import RaregramError
+
+    try:
+        subject.read(path, rng)
+    except RaregramError as error:
+        if path.name not in str(error) and "in the input" not in str(error) and "long enough" not in str(error):
+            return f"the error does not name the file: {error}"
+        return "error" if len(str(error)) <= LONGEST_MESSAGE else f"the error has {len(str(error)):,} letters"
+    except BaseException as error:  # whatever it is, it is no right answer
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return f"{type(error).__name__} at {Path(where.filename).name}:{where.lineno}: {str(error)[:200]}"
+    return "read"
+
+
+def own_peak() -> int:
+    """Return the most memory that this process ever held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def run_worker(name: str, numbers: range, seed: int) -> None:
+    """Be a process that reads inputs and prints of each its number, the outcome, and the bytes added to its peak."""
+    (subject,) = make_subjects([name])
+    resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    report = os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what libraries print is no answer
+    with tempfile.TemporaryDirectory(prefix="raregram-fuzz-") as folder:
+        for number in numbers:
+            file, data = make_input(subject, number, seed)
+            path = Path(folder, file)
+            path.write_bytes(data)
+            before = own_peak()
+            signal.setitimer(signal.ITIMER_REAL, SECONDS)  # it ends this process, whatever it is doing
+            outcome = judge(subject, path, random.Random(number))
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            added = own_peak() - before
+            line = (number, f"it took {added >> 20} MiB" if added > MEMORY else outcome, added)
+            print(json.dumps(line), file=report, flush=True)
+
+
+# Many inputs
+
+
+def fuzz(name: str, inputs: int, seed: int, until: float) -> Tally:
+    """Let processes read inputs until all are done or time is over; one that dies is replaced."""
+    tally, begun, number = Tally(), time.perf_counter(), 0
+    while number < inputs and time.monotonic() < until:
+        command = [*WORKER, f"{name}:{number}:{min(inputs, number + 2000)}", "--seed", str(seed)]
+        with (
+            tempfile.TemporaryFile("w+") as said,
+            subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=said, text=True) as process,
+        ):
+            for line in process.stdout or ():
+                number = _note(tally, name, *json.loads(line)) + 1
+                if time.monotonic() > until:
+                    process.kill()
+            process.wait()
+            said.seek(0)
+            last_words = said.read()[-300:]
+        if process.returncode and time.monotonic() <= until:
+            code = process.returncode
+            ending = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+            tally.inputs += 1
+            tally.faults.append(f"{name}:{number}: the process ended by {ending} {last_words}")
+            number += 1
+    tally.seconds = round(time.perf_counter() - begun, 1)
+    return tally
+
+
+def _note(tally: Tally, name: str, number: int, outcome: str, added: int) -> int:
+    """Count an outcome, and return the number of the input."""
+    tally.inputs += 1
+    tally.most_memory = max(tally.most_memory, added)
+    tally.read += outcome == "read"
+    tally.errors += outcome == "error"
+    if outcome not in ("read", "error"):
+        tally.faults.append(f"{name}:{number}: {outcome}")
+    return number
+
+
+# Inputs led by coverage
+
+
+def run_guided_worker(name: str, corpus: Path, seconds: float) -> None:
+    """Be the process that libFuzzer works in, and ends."""
+    import atheris
+
+    with (
+        atheris.instrument_imports(include=["raregram"]),  # those inside functions, too
+        tempfile.TemporaryDirectory(prefix="raregram-guided-") as folder,
+    ):
+        (subject,) = make_subjects([name])
+        names = list(subject.files)
+        for number, content in enumerate(subject.files.values()):
+            (corpus / f"valid-{number}").write_bytes(bytes([number]) + content)
+
+        def test(data: bytes) -> None:
+            """Read an input, whose first byte says which of the names it has."""
+            if data:
+                path = Path(folder, names[data[0] % len(names)])
+                path.write_bytes(data[1:])
+                outcome = judge(subject, path, random.Random(data[0]))
+                assert outcome in ("read", "error"), outcome
+
+        longest = 4 * max(map(len, subject.files.values()))
+        limits = [f"-max_total_time={seconds:.0f}", f"-timeout={SECONDS:.0f}", f"-rss_limit_mb={GUIDED_MEMORY}"]
+        paths = [f"-artifact_prefix={corpus}/", str(corpus)]
+        atheris.Setup([sys.argv[0], *limits, f"-max_len={longest}", *paths], test)
+        atheris.Fuzz()
+
+
+def search(name: str, seconds: float, out: Path) -> Tally:
+    """Let a process search, and return what it has found."""
+    corpus = (out / "guided" / name).absolute()
+    corpus.mkdir(parents=True, exist_ok=True)
+    command = [*WORKER, name, "--guided", "--seconds", str(seconds), "--out", str(corpus)]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, errors="replace", check=False)
+    corpus.with_suffix(".log").write_text(done.stdout + done.stderr)
+    inputs, lines = (
+        max(map(int, re.findall(pattern, done.stderr, re.MULTILINE)), default=0)
+        for pattern in (r"^#(\d+)", r" cov: (\d+)")
+    )
+    tally = Tally(inputs=inputs, lines=lines, seconds=seconds)
+    if done.returncode:
+        said = re.search(r"AssertionError: .*|libFuzzer: .*", done.stdout + done.stderr)
+        tally.faults.append(said[0] if said else f"exit code {done.returncode}: see {corpus.with_suffix('.log')}")
+    return tally
+
+
+# What changes nothing
+
+
+def contents(path: Path, format_name: str | None, split: str = "file") -> list[tuple[list[str], Any]]:
+    """Return the items and spans of all documents of a file."""
+    from raregram.corpus.documents import Options
+    from raregram.corpus.formats import read_documents
+    from raregram.corpus.formats.tables import documents_table
+
+    found = []
+    for batch in read_documents(str(path), Options(format_name, split)):
+        rows = documents_table(batch).to_pylist()
+        found += [((row["items"] if "items" in row else row["text"].split()), row["spans"]) for row in rows]
+    return found
+
+
+def harmless(subject: Any) -> Iterator[tuple[str, str, bytes]]:
+    """Yield (what was done, file, content) for changes of a file that must not change what is read."""
+    from reliability.mutations import BLANKS
+    from reliability.subjects import PACKINGS, pack
+
+    for name, data in subject.files.items():
+        if subject.name in ("jsonl", "conll", "stanford-tsv", "stanford-slash", "stanford-xml", "text", "text-lines"):
+            yield "byte order mark", name, b"\xef\xbb\xbf" + data
+            yield "CRLF", name, data.replace(b"\n", b"\r\n")
+            yield "line end at the end", name, data.rstrip(b"\n") + b"\n"
+            for end, kind in PACKINGS.items():
+                yield f"packed by {kind}", f"{name}.{end}", pack(data, kind)
+        if subject.name in ("stanford-slash", "stanford-xml", "text", "text-lines"):
+            for blank in set(BLANKS) - {"\n"}:
+                yield f"white space {blank!r}", name, data.replace(b" ", blank.encode())
+        if subject.name == "conll" and b" NN " in data:
+            for blank in ("\t", "  "):  # any other white space may be part of an item
+                yield f"white space {blank!r}", name, data.replace(b" NN ", f"{blank}NN{blank}".encode())
+        if subject.name == "jsonl":
+            rows = [json.loads(line) for line in data.splitlines()]
+            turned = (json.dumps(dict(reversed(row.items())), ensure_ascii=False, indent=None) for row in rows)
+            yield "order of keys", name, "\n".join(turned).encode()
+
+
+def check_harmless(subject: Any, folder: Path) -> list[str]:
+    """Return which harmless changes had an effect."""
+    kind, split = ("text", "lines") if subject.name == "text-lines" else (subject.name, "file")
+    known, faults = {}, []
+    for done, name, data in harmless(subject):
+        original = next(file for file in subject.files if name.startswith(file))
+        if original not in known:
+            (folder / original).write_bytes(subject.files[original])
+            known[original] = contents(folder / original, kind, split)
+        (folder / name).write_bytes(data)
+        if contents(folder / name, kind, split) != known[original]:
+            faults.append(f"{subject.name}: {done} changed what {original} holds")
+    return faults
+
+
+# The command line
+
+
+def check_commands(subjects: Sequence[Any], runs: int, seed: int, folder: Path) -> list[str]:
+    """Let commands read some of the inputs; return where one did anything but succeed or say what is wrong."""
+    import raregram as rg
+
+    model, out = folder / "model.rgm", ["--out", str(folder / "out"), "--quiet"]
+    rg.fit(rg.Counts.from_contexts(["he lives in", "she said that"], ["X", None])).save(model)
+    rng, faults = random.Random(seed), []
+    environment = {**os.environ, "RAREGRAM_HOME": str(folder / "home")}
+    for run in range(runs):
+        subject = subjects[run % len(subjects)]
+        command = rng.choice(COMMANDS.get(subject.name, READING))
+        number = rng.randrange(101 * len(subject.files) * 2)
+        name, data = make_input(subject, number, seed)
+        (folder / name).write_bytes(data)
+        path = str(folder / name)
+        arguments = {
+            "count": [path, "-n", "2", *out],
+            "tag": [path, "--processes", "1", *out],
+            "info": [path],
+            "merge": [path, *out],
+            "fit": [path, "--target", "LOC", *out],
+            "explain": [path, "a b"],
+            "fetch": ["reuters", path, "--quiet"],
+        }.get(command, [str(model), path])
+        options: dict[str, Any] = {"capture_output": True, "timeout": 120, "env": environment}
+        done = subprocess.run([str(RAREGRAM), command, *arguments], check=False, **options)
+        if done.returncode not in (0, 1) or b"Traceback" in done.stderr:
+            faults.append(f"{subject.name}:{number} {command}: exit code {done.returncode}: {done.stderr[-300:]!r}")
+    return faults
+
+
+# All of it
+
+
+def check_all(given: argparse.Namespace, subjects: Sequence[Any]) -> tuple[int, list[str]]:
+    """See what changes nothing, then let commands read; return how much was tried, and the faults."""
+    with tempfile.TemporaryDirectory(prefix="raregram-fuzz-") as made:
+        tried = sum(1 for subject in subjects for _ in harmless(subject)) + given.commands
+        faults = [fault for subject in subjects for fault in check_harmless(subject, Path(made))]
+        by_commands = [subject for subject in subjects if subject.name not in ("settings", "results")]
+        faults += check_commands(by_commands, given.commands, given.seed, Path(made)) if by_commands else []
+    return tried, faults
+
+
+def replay(which: str, seed: int) -> None:
+    """Show what happens with one input."""
+    name, number = which.rsplit(":", 1)
+    (subject,) = make_subjects([name])
+    file, data = make_input(subject, int(number), seed)
+    path = Path(tempfile.mkdtemp(prefix="raregram-replay-")) / file
+    path.write_bytes(data)
+    print(path)
+    subject.read(path, random.Random(int(number)))
+
+
+def show(name: str, tally: Tally) -> None:
+    """Print the figures of a reader, and its faults, those of one kind together."""
+    figures = f"{tally.inputs:>9,}{tally.errors:>9,}{tally.read:>9,}{tally.lines:>9,}{len(tally.faults):>8,}"
+    print(f"{name:<18}{figures}{tally.seconds:>9,.0f}{tally.most_memory >> 20:>10,}", flush=True)
+    kinds = Counter(fault.split(": ", 1)[-1][:60] for fault in tally.faults)
+    first = {fault.split(": ", 1)[-1][:60]: fault for fault in reversed(tally.faults)}
+    print("".join(f"{times:>6,} x  {first[kind]}\n" for kind, times in kinds.most_common()), end="", flush=True)
+
+
+def main() -> int:
+    """Fuzz, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--inputs", type=int, default=5000, help="for each reader")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=3600.0, help="in all")
+    parser.add_argument("--commands", type=int, default=60, help="inputs that go through the command line")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--only", default="", help="readers, with commas")
+    parser.add_argument("--guided", action="store_true", help="let coverage lead the inputs")
+    parser.add_argument("--out", type=Path, default=Path("build/reliability"))
+    parser.add_argument("--replay", help="READER:NUMBER")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.worker and given.guided:
+        run_guided_worker(given.worker, given.out, given.seconds)
+    elif given.worker:
+        name, first, last = given.worker.rsplit(":", 2)
+        run_worker(name, range(int(first), int(last)), given.seed)
+    elif given.replay:
+        replay(given.replay, given.seed)
+    else:
+        return run_all(given)
+    return 0
+
+
+def run_all(given: argparse.Namespace) -> int:
+    """Fuzz readers, a few at a time, and return the exit code."""
+    subjects = make_subjects([name for name in given.only.split(",") if name])
+    names = [subject.name for subject in subjects]
+    share, until = given.seconds * given.processes / len(names), time.monotonic() + given.seconds
+
+    def one(name: str) -> Tally:
+        return search(name, share, given.out) if given.guided else fuzz(name, given.inputs, given.seed, until)
+
+    print(
+        f"{'reader':<18}{'inputs':>9}{'errors':>9}{'read':>9}{'lines':>9}{'faults':>8}{'seconds':>9}{'most MiB':>10}"
+    )
+    tallies: dict[str, Tally] = {}
+    with ThreadPoolExecutor(given.processes) as pool:
+        for name, tally in zip(names, pool.map(one, names), strict=True):
+            tallies[name] = tally
+            show(name, tally)
+    if not given.guided:
+        tried, faults = check_all(given, subjects)
+        tallies["other checks"] = Tally(inputs=tried, faults=faults)
+    found = tallies.values()
+    show("all", Tally(sum(tally.inputs for tally in found), faults=[f for tally in found for f in tally.faults]))
+    given.out.mkdir(parents=True, exist_ok=True)
+    report = {"seed": given.seed, "readers": {name: asdict(tally) for name, tally in tallies.items()}}
+    (given.out / ("guided.json" if given.guided else "fuzz.json")).write_text(json.dumps(report, indent=1) + "\n")
+    return int(any(tally.faults for tally in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
