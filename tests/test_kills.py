@@ -96,7 +96,7 @@ def calm(tmp_path):
 def test_a_broken_or_missing_file_is_noticed(calm, tmp_path, content, lost, fault):
     path = tmp_path / "run" / "a.txt"
     path.write_text(content) if content else path.unlink()
-    (tmp_path / "run" / ".a.txt.draft").write_text("whatever")
+    (tmp_path / "run" / ".a.txt.tmp").write_text("whatever")
     checks = crashes.Figures("a command")
     crashes.check_files(crashes.Workplace(tmp_path), calm, checks)
     assert checks.bytes_lost == lost
@@ -110,11 +110,11 @@ def test_litter_after_a_rerun_is_noticed(calm, tmp_path, monkeypatch):
     checks = crashes.Figures("a command")
     crashes.rerun(commands.named("merge"), crashes.Workplace(tmp_path), calm, checks)
     assert checks.reruns_equal == 1
-    (tmp_path / "run" / ".a.txt.draft").touch()
+    (tmp_path / "run" / ".a.txt.tmp").touch()
     (tmp_path / "tmp" / "forgotten").touch()
     crashes.rerun(commands.named("merge"), crashes.Workplace(tmp_path), calm, checks)
     assert checks.reruns_equal == 1
-    assert checks.faults == ["after the rerun these are not as they should be: ['.a.txt.draft', 'TMPDIR/forgotten']"]
+    assert checks.faults == ["after the rerun these are not as they should be: ['.a.txt.tmp', 'TMPDIR/forgotten']"]
 
 
 @pytest.mark.harness
@@ -174,7 +174,7 @@ def test_the_draft_of_a_living_run_stays_and_that_of_a_killed_one_goes(other, tm
     with drafts.atomic_path(path) as draft:
         draft.write_text("whole")
     left = [re.sub(r"[0-9a-f]{16}", "*", name) for name in left_beside(path)]
-    assert left == [".f.txt.*.draft", ".f.txt.*.lock"]
+    assert left == [".f.txt.*.lock", ".f.txt.*.tmp"]
     process.kill()
     process.join()
     drafts.check_target(path)
@@ -215,8 +215,8 @@ def test_threads_that_write_the_same_file_do_not_meet(tmp_path):
 
 def test_only_drafts_of_this_very_file_are_removed(tmp_path):
     token = "0123456789abcdef"
-    mine = [f".f.txt.{token}.draft", f".f.txt.{token}.spill", ".f.txt.0000000000000000.lock"]
-    others = [f".f.txt.bak.{token}.draft", ".f.txt.notes.draft", f".g.txt.{token}.draft", f".f.txt.{token}.swp"]
+    mine = [f".f.txt.{token}.tmp", f".f.txt.{token}.spill", ".f.txt.0000000000000000.lock"]
+    others = [f".f.txt.bak.{token}.tmp", ".f.txt.notes.tmp", f".g.txt.{token}.tmp", f".f.txt.{token}.swp"]
     for name in (mine[0], mine[2], *others):
         (tmp_path / name).touch()
     (tmp_path / mine[1]).mkdir()
@@ -238,11 +238,11 @@ def test_a_file_and_its_new_name_are_both_kept_by_the_disk(tmp_path, monkeypatch
 
 
 def test_without_locks_files_are_written_and_nothing_of_others_is_removed(tmp_path, monkeypatch):
-    def refuse(handle):
+    def refuse(descriptor, operation):
         raise OSError(95, "Operation not supported")
 
-    monkeypatch.setattr(drafts, "_lock_open", refuse)
-    theirs = [".f.txt.0123456789abcdef.draft", ".f.txt.0123456789abcdef.lock"]
+    monkeypatch.setattr("fcntl.flock", refuse)
+    theirs = [".f.txt.0123456789abcdef.lock", ".f.txt.0123456789abcdef.tmp"]
     for name in theirs:
         (tmp_path / name).touch()
     with drafts.atomic_path(tmp_path / "f.txt") as draft:
