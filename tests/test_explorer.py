@@ -375,7 +375,7 @@ def brightness(page, script):
     return sum(map(int, page.execute_script(script).removeprefix("rgb(").rstrip(")").split(","))) / 3
 
 
-def test_the_page_of_the_interface_tries_questions(page, service):
+def test_the_page_of_the_interface_tries_requests(page, service):
     page.get(service.url + "docs")
     wait_for(lambda: len(seen(page, ".method")) == 10)
     field = page.find_element(By.CSS_SELECTOR, "textarea")

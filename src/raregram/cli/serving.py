@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from raregram.cli.options import parse_bytes
-from raregram.errors import FileError, MissingExtraError, ParameterError, check_count
+from raregram.errors import FileError, MissingExtraError, ParameterError
 
 if TYPE_CHECKING:
     from raregram.serve.options import ServeOptions
@@ -54,7 +54,6 @@ def serve(
 
     Example: raregram serve loc.rgm per.rgm
     """
-    check_count("port", "serve", port, at_least=0, at_most=65535)
     if not time_limit > 0:
         raise ParameterError(f"--time-limit takes a number of seconds above 0, got {time_limit:g}")
     if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):

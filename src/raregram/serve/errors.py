@@ -31,6 +31,11 @@ class RequestError(HTTPException):
         self.code = code
 
 
+def too_long(seconds: float) -> RequestError:
+    """Return the error of a response that takes longer than its timeout."""
+    return RequestError(503, "too_long", f"the response takes longer than {seconds:g} s, send less at a time")
+
+
 def error_response(error: Exception) -> Response:
     """Return the response to an error of the service, of the framework or of the library."""
     headers = None

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from raregram.serve.errors import RequestError, error_response
+from raregram.serve.errors import RequestError, error_response, too_long
 from raregram.serve.metrics import Metrics
 from raregram.serve.options import ServeOptions
 
@@ -112,10 +112,10 @@ class Exchange:
         """Return the error of a request that was cancelled by its timer."""
         if sys.version_info >= (3, 11) and self.task is not None:
             self.task.uncancel()
-        seconds = f"{self.options.timeout:g} s"
+        seconds = self.options.timeout
         if self.complete:
-            return RequestError(503, "too_long", f"the response takes longer than {seconds}, send less at a time")
-        return RequestError(408, "too_slow", f"the request did not arrive within {seconds}: send it again")
+            return too_long(seconds)
+        return RequestError(408, "too_slow", f"the request did not arrive within {seconds:g} s: send it again")
 
     async def receive(self) -> Message:
         """Receive a part of the body."""

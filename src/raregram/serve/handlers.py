@@ -16,7 +16,7 @@ from raregram.measure.rank import Top
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
 from raregram.serve import schemas
-from raregram.serve.errors import RequestError
+from raregram.serve.errors import too_long
 from raregram.serve.models import ReadyModel
 from raregram.serve.registry import Registry, ServedModel
 from raregram.show.heatmap import PIECE, boundary_scores, first_and_last, split_text
@@ -33,22 +33,22 @@ def deadline(seconds: float) -> Check:
 
     def check() -> None:
         if time.monotonic() > end:
-            raise RequestError(503, "too_long", f"the response takes longer than {seconds:g} s, send less at a time")
+            raise too_long(seconds)
 
     return check
 
 
-def ready(registry: Registry, _: Mapping[str, str], check: Check) -> Json:
+def ready(registry: Registry, path: Mapping[str, str], check: Check) -> Json:
     """Say that the service is ready, which it is once all its models are read."""
     return {"ready": True, "models": registry.names}
 
 
-def live(registry: Registry, _: Mapping[str, str], check: Check) -> Json:
+def live(registry: Registry, path: Mapping[str, str], check: Check) -> Json:
     """Say that the process responds."""
-    return ready(registry, _, check)
+    return ready(registry, path, check)
 
 
-def models(registry: Registry, _: Mapping[str, str], check: Check) -> Json:
+def models(registry: Registry, path: Mapping[str, str], check: Check) -> Json:
     """List the models."""
     listed = [_summary(served) for served in registry]
     return {"version": __version__, "max_bytes": registry.options.max_bytes, "models": listed}
@@ -148,7 +148,8 @@ def changes(registry: Registry, request: schemas.ChangesRequest, check: Check) -
     before = float(model.log_ratio(codes)[0])
     vocabulary = model.items.to_pylist()
     candidates = np.flatnonzero([item != PAD for item in vocabulary])
-    up, down = [], []
+    up: list[Json] = []
+    down: list[Json] = []
     for position, item in enumerate(items):
         if item == PAD or not len(candidates):  # beyond the end of the document there are no items
             continue
@@ -156,27 +157,24 @@ def changes(registry: Registry, request: schemas.ChangesRequest, check: Check) -
         rows = np.repeat(codes, len(candidates), axis=0)
         rows[:, position] = candidates
         values = model.log_ratio(rows)
-        highest = int(np.argmax(np.nan_to_num(values, nan=-np.inf)))
-        lowest = int(np.argmin(np.nan_to_num(values, nan=np.inf)))
-        # From NaN, which is no evidence, any number is a change.
-        if values[highest] > before or (math.isnan(before) and not math.isnan(values[highest])):
-            up.append(_change(position, item, vocabulary[candidates[highest]], float(values[highest]), before))
-        if values[lowest] < before or (math.isnan(before) and not math.isnan(values[lowest])):
-            down.append(_change(position, item, vocabulary[candidates[lowest]], float(values[lowest]), before))
+        for sign, found in ((1, up), (-1, down)):
+            best = int(np.argmax(np.nan_to_num(sign * values, nan=-np.inf)))
+            after = float(values[best])
+            # From NaN, which is no evidence, any number is a change.
+            if sign * after > sign * before or (math.isnan(before) and not math.isnan(after)):
+                found.append(
+                    {
+                        "position": position + 1,
+                        "before": item,
+                        "item": vocabulary[candidates[best]],
+                        "log_ratio": json_float(after),
+                        "change": json_float(after - before),
+                    }
+                )
     return {
         "log_ratio": json_float(before),
         "up": sorted(up, key=lambda change: -float(change["change"])),
         "down": sorted(down, key=lambda change: float(change["change"])),
-    }
-
-
-def _change(position: int, replaced: str, item: str, after: float, before: float) -> Json:
-    return {
-        "position": position + 1,
-        "before": replaced,
-        "item": item,
-        "log_ratio": json_float(after),
-        "change": json_float(after - before),
     }
 
 

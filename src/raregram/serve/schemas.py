@@ -16,6 +16,8 @@ Models = Annotated[
 ModelName = Annotated[str, Field(description="The name of a model.")]
 SOME, LONG = Field(min_length=1, max_length=MANY), Field(max_length=1000)
 Context = str | Annotated[list[str], LONG]
+CONTEXT = "the annual meeting of the company was held yesterday in"  # of the examples
+TEXT = "The talks between the two countries will be held next week in Geneva"
 
 
 class RequestBody(BaseModel):
@@ -40,12 +42,9 @@ class RequestBody(BaseModel):
         raise RequestError(422, "wrong_request", f"{location or 'the request'}: {message}")
 
 
-class ScoreRequest(RequestBody):
+class ScoreRequest(RequestBody, json_schema_extra={"examples": [{"contexts": [CONTEXT]}]}):
     """Contexts to score."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"contexts": ["the annual meeting of the company was held yesterday in"]}]}
-    )
     contexts: Annotated[list[str], SOME] | Annotated[list[Annotated[list[str], LONG]], SOME] = Field(
         description="Each as text, or as a list of items: n of them, or fewer for a model with pads."
     )
@@ -58,14 +57,9 @@ class ScoreResponse(BaseModel):
     scores: dict[str, list[Number]]
 
 
-class TextsRequest(RequestBody):
+class TextsRequest(RequestBody, json_schema_extra={"examples": [{"texts": [TEXT], "digits": 3}]}):
     """Running texts to score at every boundary."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"texts": ["The talks between the two countries will be held next week in"], "digits": 3}]
-        }
-    )
     texts: Annotated[list[str], SOME]
     models: Models = None
     digits: Annotated[int, Field(ge=0, le=15)] | None = Field(
@@ -86,14 +80,9 @@ class TextsResponse(BaseModel):
     texts: list[ScoredText]
 
 
-class ExplainRequest(RequestBody):
+class ExplainRequest(RequestBody, json_schema_extra={"examples": [{"context": CONTEXT, "model": "LOC"}]}):
     """A context to explain."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"context": "the annual meeting of the company was held yesterday in", "model": "LOC"}]
-        }
-    )
     context: Context
     model: ModelName
     level: Annotated[float, Field(gt=0, lt=1)] = Field(0.95, description="What the interval is meant to cover.")
@@ -126,10 +115,9 @@ class ExplainResponse(BaseModel):
     terms: list[Term]
 
 
-class ChangesRequest(RequestBody):
+class ChangesRequest(RequestBody, json_schema_extra={"examples": [{"context": CONTEXT, "model": "LOC"}]}):
     """A context of which one item may be replaced."""
 
-    model_config = ExplainRequest.model_config
     context: Context
     model: ModelName
 
@@ -152,16 +140,9 @@ class ChangesResponse(BaseModel):
     down: list[Change]
 
 
-class RankRequest(RequestBody):
+class RankRequest(RequestBody, json_schema_extra={"examples": [{"text": TEXT, "model": "LOC"}]}):
     """A text whose best contexts are wanted."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"text": "The talks between the two countries will be held next week in Geneva", "model": "LOC"}
-            ]
-        }
-    )
     text: str
     model: ModelName
     top: Annotated[int, Field(ge=1, le=10_000)] = 100
