@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from fastapi.routing import APIRoute
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.routing import request_response
 from starlette.staticfiles import StaticFiles
 
 from raregram import __version__
@@ -98,9 +99,9 @@ def log_to_standard_error() -> None:
 class RequestRoute(APIRoute):
     """A route whose endpoint takes the request itself: dependency injection would double the time of a request."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the endpoint."""
-        return self.endpoint
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.app = request_response(self.endpoint)
 
 
 class Service:
@@ -152,13 +153,13 @@ def _add_route(app: FastAPI, route: Route, service: Service) -> None:
         return await service.respond(route, request)
 
     extra: dict[str, Any] = {}
-    errors = [401]
+    errors = [401] if route.path.startswith("/api/") else []
     if route.request is not None:
         content = {JSON: {"schema": route.request.model_json_schema()}}
         extra, errors = {"requestBody": {"required": True, "content": content}}, list(DESCRIPTIONS)
     elif "{name" in route.path:
         name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
-        extra, errors = {"parameters": [name]}, [401, 404]
+        extra, errors = {"parameters": [name]}, [401, 404, 503]
     app.add_api_route(
         route.path,
         endpoint,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -21,6 +22,7 @@ class Metrics:
         self.seconds = Histogram(
             "raregram_request_seconds", "Duration of requests.", ["route"], buckets=BUCKETS, registry=registry
         )
+        self._of = cache(self._labelled)  # there are few, and looking one up takes longer than counting
         self.models = Gauge("raregram_models", "Models served.", registry=registry, multiprocess_mode="max")
         self.reloads = Counter("raregram_model_reloads", "Changed model files read again.", registry=registry)
         self.reload_failures = Counter(
@@ -29,9 +31,12 @@ class Metrics:
 
     def observe(self, path: str, status: int, seconds: float) -> None:
         """Count a request."""
-        route = route_label(path)
-        self.requests.labels(route, status).inc()
-        self.seconds.labels(route).observe(seconds)
+        requests, duration = self._of(route_label(path), status)
+        requests.inc()
+        duration.observe(seconds)
+
+    def _labelled(self, route: str, status: int) -> tuple[Counter, Histogram]:
+        return self.requests.labels(route, status), self.seconds.labels(route)
 
     def exposition(self) -> bytes:
         """Return the metrics of all worker processes in the text format of Prometheus."""
