@@ -197,6 +197,13 @@ def test_a_click_explains(page, models):
     assert len(rows) == 2
 
 
+def test_ratios_are_shown_with_their_zeros(page):
+    ratios = [160.8, 100, 200.4, 999.9, 20, 1.5, 2, 0.104, 0.0284]
+    script = "import('/static/dom.js').then(({ times }) => arguments[1](arguments[0].map(times)))"
+    shown = page.execute_async_script(script, ratios)
+    assert shown == ["161", "100", "200", "1000", "20", "1.5", "2", "0.104", "0.0284"]
+
+
 def test_the_keyboard_is_enough(page):
     page.find_element(By.ID, "text").send_keys(TEXT)
     wait_for(lambda: len(labels(page)) == len(TEXT.split()) - 1)
