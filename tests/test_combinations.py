@@ -589,7 +589,7 @@ def test_whatever_a_model_file_becomes_the_last_good_one_answers(states):
                 os.utime(path, ns=(time.time_ns(), time.time_ns()))
             registry.refresh()
             lam = {"good": 1e-3, "another": 1e-4}.get(state, lam)
-            assert registry.get("LOC").model.settings.lam == lam
+            assert registry.get("LOC").facts["lam"] == lam
             failures += state not in ("good", "another") and not state == last == "gone"
             assert b"raregram_model_reload_failures_total %.1f" % failures in metrics.exposition()
             last = state

@@ -127,7 +127,7 @@ def test_4_a_model_file_of_any_fault_does_not_end_the_reloading(tmp_path, caplog
     del shapes.SHAPES["mine"]
     registry.refresh()
     assert b"raregram_model_reload_failures_total 1.0" in metrics.exposition()
-    assert registry.get("LOC").model.settings.lam == 1e-3
+    assert registry.get("LOC").facts["lam"] == 1e-3
     assert "mine" in caplog.text
     assert "goes on as it was" in caplog.text
     shapes.SHAPES["mine"] = shapes.SHAPES["words"]
@@ -135,7 +135,7 @@ def test_4_a_model_file_of_any_fault_does_not_end_the_reloading(tmp_path, caplog
     registry.refresh()
     del shapes.SHAPES["mine"]
     assert b"raregram_model_reloads_total 1.0" in metrics.exposition()
-    assert registry.get("LOC").model.settings.lam == 1e-5
+    assert registry.get("LOC").facts["lam"] == 1e-5
 
 
 @pytest.mark.parametrize("out", ["o.csv", "o.jsonl", "o.parquet"])
