@@ -50,7 +50,9 @@ from raregram.corpus.documents import expand
 from raregram.corpus.formats import FORMATS, recognise
 from raregram.errors import InputError
 from raregram.measure.evaluate import evaluate
-from raregram.serve.models import Shelf
+from raregram.serve.metrics import Metrics
+from raregram.serve.options import ServeOptions
+from raregram.serve.registry import Registry
 from raregram.show import write as writing
 from raregram.text import shapes
 
@@ -579,17 +581,17 @@ def test_whatever_a_model_file_becomes_the_last_good_one_answers(states):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "m.rgm")
         STATES["good"](path)
-        served, lam, last = Shelf([str(path)]), 1e-3, "good"
+        metrics, lam, last, failures = Metrics(), 1e-3, "good", 0
+        registry = Registry(ServeOptions(models=(str(path),)), metrics)
         for state in states:
             STATES[state](path)
             if state != "gone":
                 os.utime(path, ns=(time.time_ns(), time.time_ns()))
-            failures = served.failures
-            served.refresh()
+            registry.refresh()
             lam = {"good": 1e-3, "another": 1e-4}.get(state, lam)
-            assert served["LOC"].model.settings.lam == lam
-            news = state not in ("good", "another") and not state == last == "gone"
-            assert served.failures == failures + news
+            assert registry.get("LOC").facts["lam"] == lam
+            failures += state not in ("good", "another") and not state == last == "gone"
+            assert b"raregram_model_reload_failures_total %.1f" % failures in metrics.exposition()
             last = state
 
 

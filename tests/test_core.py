@@ -18,7 +18,7 @@ counts = rg.Counts.from_contexts(["he lives in", "she said that"], ["LOC", None]
 model = rg.fit(counts, "LOC", size=1)
 assert model.log_ratio(["he lives in"])[0] > 0
 import raregram.corpus.contexts, raregram.show.describe, raregram.cli, raregram.counts.count
-optional = {"pyspark", "matplotlib", "spacy", "sklearn", "scipy", "fastapi", "jinja2"}
+optional = {"pyspark", "matplotlib", "spacy", "sklearn", "scipy", "fastapi", "prometheus_client", "jinja2"}
 print(sorted(optional & set(sys.modules)))
 """
 

@@ -197,6 +197,13 @@ def test_a_click_explains(page, models):
     assert len(rows) == 2
 
 
+def test_ratios_are_shown_with_their_zeros(page):
+    ratios = [160.8, 100, 200.4, 999.9, 20, 1.5, 2, 0.104, 0.0284]
+    script = "import('/static/dom.js').then(({ times }) => arguments[1](arguments[0].map(times)))"
+    shown = page.execute_async_script(script, ratios)
+    assert shown == ["161", "100", "200", "1000", "20", "1.5", "2", "0.104", "0.0284"]
+
+
 def test_the_keyboard_is_enough(page):
     page.find_element(By.ID, "text").send_keys(TEXT)
     wait_for(lambda: len(labels(page)) == len(TEXT.split()) - 1)
@@ -375,7 +382,7 @@ def brightness(page, script):
     return sum(map(int, page.execute_script(script).removeprefix("rgb(").rstrip(")").split(","))) / 3
 
 
-def test_the_page_of_the_interface_tries_questions(page, service):
+def test_the_page_of_the_interface_tries_requests(page, service):
     page.get(service.url + "docs")
     wait_for(lambda: len(seen(page, ".method")) == 10)
     field = page.find_element(By.CSS_SELECTOR, "textarea")

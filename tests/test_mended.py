@@ -110,7 +110,9 @@ def test_3_letters_of_items_are_scored_as_those_of_text(folder):
 
 
 def test_4_a_model_file_of_any_fault_does_not_end_the_reloading(tmp_path, caplog):
-    from raregram.serve.models import Shelf
+    from raregram.serve.metrics import Metrics
+    from raregram.serve.options import ServeOptions
+    from raregram.serve.registry import Registry
 
     def save(target, lam):
         counts = rg.Counts.from_contexts(["a b", "c d"], [target, None], spans=["shapes:1"], shape="mine")
@@ -119,19 +121,21 @@ def test_4_a_model_file_of_any_fault_does_not_end_the_reloading(tmp_path, caplog
 
     shapes.SHAPES["mine"] = shapes.SHAPES["words"]
     save("LOC", 1e-3)
-    shelf = Shelf([str(tmp_path / "m.rgm")])
+    metrics = Metrics()
+    registry = Registry(ServeOptions(models=(str(tmp_path / "m.rgm"),)), metrics)
     save("LOC", 1e-4)
     del shapes.SHAPES["mine"]
-    shelf.refresh()
-    assert shelf.failures == 1
-    assert shelf["LOC"].model.settings.lam == 1e-3
+    registry.refresh()
+    assert b"raregram_model_reload_failures_total 1.0" in metrics.exposition()
+    assert registry.get("LOC").facts["lam"] == 1e-3
     assert "mine" in caplog.text
     assert "goes on as it was" in caplog.text
     shapes.SHAPES["mine"] = shapes.SHAPES["words"]
     save("LOC", 1e-5)
-    shelf.refresh()
+    registry.refresh()
     del shapes.SHAPES["mine"]
-    assert (shelf.reloads, shelf["LOC"].model.settings.lam) == (1, 1e-5)
+    assert b"raregram_model_reloads_total 1.0" in metrics.exposition()
+    assert registry.get("LOC").facts["lam"] == 1e-5
 
 
 @pytest.mark.parametrize("out", ["o.csv", "o.jsonl", "o.parquet"])
@@ -482,13 +486,15 @@ def test_frames_of_pandas_are_documents():
 
 
 def test_a_model_without_items_is_served(folder):
-    from raregram.serve.answers import changes
-    from raregram.serve.models import Shelf
-    from raregram.serve.schemas import ChangesQuestion
+    from starlette.testclient import TestClient
+
+    from raregram.serve.app import create_app
+    from raregram.serve.options import ServeOptions
 
     counts = rg.Counts.from_contexts(["a b", "c d"] * 2, ["E", "E", None, None], spans=["suffixes:2", "shapes:2"])
     rg.fit(counts, "E", "backoff").save("empty.rgm")
-    found = changes(Shelf(["empty.rgm"]), ChangesQuestion(context="a b", model="E"), lambda: None)
+    client = TestClient(create_app(ServeOptions(models=("empty.rgm",))), base_url="http://localhost")
+    found = client.post("/api/changes", json={"context": "a b", "model": "E"}).json()
     assert (found["up"], found["down"]) == ([], [])
 
 

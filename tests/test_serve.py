@@ -14,6 +14,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -31,11 +32,8 @@ from hypothesis import HealthCheck, given, settings  # noqa: E402
 from schemathesis.specs.openapi.checks import positive_data_acceptance  # noqa: E402
 from starlette.testclient import TestClient  # noqa: E402
 
-from raregram.serve import answers, app, metrics, questions  # noqa: E402
-from raregram.serve.guard import Refusal  # noqa: E402
-from raregram.serve.models import ReadyModel, Shelf  # noqa: E402
+from raregram.serve.app import create_app  # noqa: E402
 from raregram.serve.options import ServeOptions  # noqa: E402
-from raregram.serve.questions import Questions  # noqa: E402
 
 RAREGRAM = Path(sys.executable).with_name("raregram")
 TEXT = "Ann met Bob in Rome and they said that the talks in Oslo on 5 May were good for Ann"
@@ -96,7 +94,7 @@ def options(folder):
 
 @pytest.fixture(scope="module")
 def client(options):
-    with TestClient(app.create_app(options), base_url="http://127.0.0.1") as client:
+    with TestClient(create_app(options), base_url="http://127.0.0.1") as client:
         yield client
 
 
@@ -115,19 +113,33 @@ def contexts_of(items, s):
         yield boundary, part if len(part) == s.n or s.pad else None
 
 
+def served_on(*models, **options):
+    """Return a client of a service; inside a `with` it also watches its files."""
+    options = ServeOptions(models=tuple(map(str, models)), **options)
+    return TestClient(create_app(options), base_url="http://127.0.0.1")
+
+
+def metric(client, name):
+    """Return the value of a metric, 0 for one that has not been counted yet."""
+    found = re.search(rf"^raregram_{re.escape(name)} (\S+)$", client.get("/metrics").text, re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
 @pytest.mark.parametrize("name", MODELS)
-def test_one_context_at_a_time_is_bit_for_bit_what_numpy_finds(name):
+def test_few_and_many_contexts_are_bit_for_bit_what_the_library_finds(client, name):
     model = fitted(name)
-    ready = ReadyModel.of(model)
     n = model.settings.n
     words = [*TEXT.split(), "Zürich", "x1", "", "no7"] if model.settings.kind == "words" else [*TEXT, "ß", ""]
     rng = np.random.default_rng(0)
     contexts = [[words[i] for i in rng.integers(0, len(words), n)] for _ in range(300)]
     contexts += [words[i : i + n] for i in range(len(words) - n)]
     expected = model.log_ratio(contexts)
-    assert np.array_equal([ready.single(context) for context in contexts], expected, equal_nan=True)
-    assert np.array_equal(ready.log_ratio(contexts), expected, equal_nan=True)
-    assert str(ready.explain(contexts[3]).to_dict()) == str(model.explain(contexts[3]).to_dict())
+    for size in (1, 50, len(contexts)):  # a few are scored one by one
+        found = []
+        for first in range(0, len(contexts), size):
+            request = {"contexts": contexts[first : first + size], "models": [name]}
+            found += client.post("/api/score", json=request).json()["scores"][name]
+        assert np.array_equal([float(number) for number in found], expected, equal_nan=True)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -210,8 +222,8 @@ def test_a_model_names_the_digest_of_its_corpus(tmp_path):
     counts = rg.Counts.from_contexts(["lives in", "said that"], ["LOC", None])
     counts.save(tmp_path / "all.counts")
     rg.fit(rg.Counts.load(tmp_path / "all.counts"), "LOC", size=2).save(tmp_path / "loc.rgm")
-    served = Shelf([str(tmp_path / "loc.rgm")])["LOC"]
-    assert served.facts["corpus"] == counts.digest()
+    facts = served_on(tmp_path / "loc.rgm").get("/api/models/LOC").json()
+    assert facts["corpus"] == counts.digest()
     more = rg.Counts.load(tmp_path / "all.counts") + counts
     assert more.known_digest is None
     assert more.digest() != counts.digest()
@@ -241,7 +253,7 @@ def test_a_model_names_the_digest_of_its_corpus(tmp_path):
             422,
             "top: Input should be greater than or equal",
         ),
-        ("/api/nothing", "{}", 404, "the page /docs lists what can be asked"),
+        ("/api/nothing", "{}", 404, "the page /docs lists all requests"),
     ],
 )
 def test_mistakes_get_a_sentence_in_one_form(client, path, body, status, message):
@@ -264,35 +276,57 @@ def test_what_is_too_large_or_no_json_is_refused(client):
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
 
-def test_an_answer_that_takes_too_long_is_given_up(options, monkeypatch):
-    def slow(shelf, question, check):
-        while True:
-            time.sleep(0.01)
-            check()
-
-    monkeypatch.setattr(answers, "explain", slow)
-    brief = ServeOptions(models=options.models[:1], seconds=0.2)
-    with TestClient(app.create_app(brief), base_url="http://127.0.0.1") as client:
-        answer = client.post("/api/explain", json={"context": "a b c", "model": "backoff"})
-    assert answer.status_code == 503
-    assert "takes longer than 0.2 s" in answer.json()["error"]["message"]
+def test_a_response_that_takes_too_long_is_given_up(folder):
+    text = " ".join(f"{word} {place}" for place, word in enumerate(TEXT.split() * 15_000))
+    before = set(threading.enumerate())
+    with served_on(folder / "backoff.rgm", timeout=0.2) as client:
+        answer = client.post("/api/rank", json={"text": text, "model": "backoff", "by": "lower"})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "too_long")
+        assert "takes longer than 0.2 s" in answer.json()["error"]["message"]
+        assert metric(client, 'requests_total{route="rank",status="503"}') == 1
+    wait_for(lambda: set(threading.enumerate()) <= before)  # the thread that handled it gives up, too
 
 
-def test_a_request_that_does_not_arrive_is_given_up(options):
+def test_a_request_that_does_not_arrive_is_given_up(folder):
+    served, sent = create_app(ServeOptions(models=(str(folder / "mle.rgm"),), timeout=0.05)), []
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/api/score", "headers": headers, "query_string": b""}
+    parts = [{"type": "http.request", "body": b"{", "more_body": True}]
+
     async def receive():
-        await asyncio.sleep(20)
+        return parts.pop() if parts else await asyncio.sleep(20)
 
-    asked = Questions(Shelf(options.models[:1]), seconds=0.05).direct["/api/score"]
-    with pytest.raises(Refusal, match=r"did not arrive within 0.05 s") as refused:
-        asyncio.run(asked({b"content-type": b"application/json"}, receive))
-    assert refused.value.status == 408
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(served(scope, receive, send))
+    assert sent[0]["status"] == 408
+    assert "did not arrive within 0.05 s" in json.loads(sent[1]["body"])["error"]["message"]
 
 
-def test_a_busy_service_says_so(client, monkeypatch):
-    monkeypatch.setattr(questions, "WAITING", 0)
-    answer = client.post("/api/explain", json={"context": "a b c", "model": "backoff"})
-    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-    assert answer.json()["error"]["code"] == "busy"
+def test_a_client_that_leaves_is_counted_and_not_logged(folder, caplog):
+    client = served_on(folder / "mle.rgm")
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/api/score", "headers": headers, "query_string": b""}
+    parts = [{"type": "http.disconnect"}, {"type": "http.request", "body": b"{", "more_body": True}]
+
+    async def receive():
+        return parts.pop()
+
+    asyncio.run(client.app(scope, receive, None))
+    assert metric(client, 'requests_total{route="score",status="499"}') == 1
+    assert not [record for record in caplog.records if record.name.startswith("raregram")]
+
+
+def test_a_busy_service_says_so(folder):
+    def ask(_):
+        return client.post("/api/rank", json={"text": TEXT * 2000, "model": "backoff"})
+
+    with served_on(folder / "backoff.rgm", max_waiting=0) as client, ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(ask, range(12)))
+    assert {answer.status_code for answer in answers} == {200, 503}
+    busy = next(answer for answer in answers if answer.status_code == 503)
+    assert (busy.headers["retry-after"], busy.json()["error"]["code"]) == ("1", "busy")
 
 
 def test_headers_keep_others_out(client):
@@ -313,7 +347,7 @@ def test_headers_keep_others_out(client):
 
 def test_a_token_is_wanted_by_everything_but_the_page(options):
     secret = ServeOptions(models=options.models[:1], token="s3cret", hosts=("names.example",))
-    with TestClient(app.create_app(secret), base_url="http://names.example") as client:
+    with TestClient(create_app(secret), base_url="http://names.example") as client:
         for path in ("/api/models", "/metrics", "/openapi.json", "/nothing"):
             answer = client.get(path)
             assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
@@ -324,12 +358,11 @@ def test_a_token_is_wanted_by_everything_but_the_page(options):
 
 
 def test_no_text_is_kept_or_logged(options, monkeypatch, caplog):
-    def failing(shelf, question, check):
-        raise RuntimeError(f"cannot explain {question.context}")
+    def failing(model, context):
+        raise RuntimeError(f"cannot explain {context}")
 
-    monkeypatch.setattr(answers, "explain", failing)
-    served = app.create_app(ServeOptions(models=options.models[:1]))
-    with caplog.at_level(logging.DEBUG), TestClient(served, base_url="http://127.0.0.1") as client:
+    monkeypatch.setattr(rg.Model, "explain", failing)
+    with caplog.at_level(logging.DEBUG), served_on(options.models[0]) as client:
         answer = client.post("/api/explain", json={"context": "Confidential and private", "model": "backoff"})
         assert (answer.status_code, answer.json()["error"]["code"]) == (500, "failed")
         client.post("/api/score", json={"contexts": ["Confidential and private"] * 200})
@@ -338,7 +371,6 @@ def test_no_text_is_kept_or_logged(options, monkeypatch, caplog):
     ours = [record.getMessage() for record in caplog.records if record.name.startswith("raregram")]
     assert ours == [f"RuntimeError at failing, line {ours[0].split()[-1]}"]
     assert not [record for record in caplog.records if "Confidential" in record.getMessage()]
-    assert "_others" not in vars(served.state.shelf["backoff"].model.table)  # where the library remembers words
 
 
 def test_words_that_a_model_does_not_hold_are_looked_at_again_each_time(options, monkeypatch):
@@ -346,7 +378,7 @@ def test_words_that_a_model_does_not_hold_are_looked_at_again_each_time(options,
     seen = []
     plain = shapes.word_shape
     monkeypatch.setitem(shapes.SHAPES, "words", lambda word: seen.append(word) or plain(word))
-    with TestClient(app.create_app(options), base_url="http://127.0.0.1") as client:
+    with TestClient(create_app(options), base_url="http://127.0.0.1") as client:
         for _ in range(2):
             client.post("/api/score", json={"contexts": ["in Xanadu today"], "models": ["backoff"]})
             client.post("/api/score", json={"contexts": ["in Xanadu today"] * 200, "models": ["backoff"]})
@@ -360,25 +392,33 @@ def test_words_that_a_model_does_not_hold_are_looked_at_again_each_time(options,
 def test_a_model_whose_file_was_replaced_or_removed_is_described_as_it_was_read(folder, tmp_path):
     path = tmp_path / "live.rgm"
     shutil.copy(folder / "mle.rgm", path)
-    known = Shelf([str(path)])["mle"].facts
+    known = served_on(path).get("/api/models/mle").json()
     for change in (lambda: shutil.copy(folder / "direct.rgm", path), path.unlink):
         shutil.copy(folder / "mle.rgm", path)
-        shelf = Shelf([str(path)])
+        client = served_on(path)
         change()
-        assert shelf["mle"].facts == known
+        assert client.get("/api/models/mle").json() == known
 
 
-def test_counters_tell_what_was_asked(client):
-    def counted():
-        text = client.get("/metrics").text
-        return float((re.search(r'requests_total\{route="score",status="422"\} (\d+)', text) or [0, 0])[1]), text
-
-    before, _ = counted()
+def test_metrics_count_requests_and_models(client):
+    name = 'requests_total{route="score",status="422"}'
+    before = metric(client, name)
     client.post("/api/score", json={"contexts": 1})
-    after, text = counted()
-    assert after == before + 1
-    assert "raregram_model_reload_failures_total" in text
+    assert metric(client, name) == before + 1
+    assert metric(client, 'request_seconds_count{route="score"}') >= before + 1
+    assert metric(client, "models") == len(MODELS)
+    for path, route in (
+        ("/api/models/mle", "models"),
+        ("/static/main.js", "page"),
+        ("/docs", "page"),
+        ("/x", "other"),
+    ):
+        name = f'requests_total{{route="{route}",status="{client.get(path).status_code}"}}'
+        before = metric(client, name)
+        client.get(path)
+        assert metric(client, name) >= before + 1
     assert client.get("/ready").json() == {"ready": True, "models": list(MODELS)}
+    assert client.get("/live").status_code == 200
 
 
 def test_a_new_model_file_is_read_without_losing_a_request(folder, tmp_path):
@@ -387,8 +427,7 @@ def test_a_new_model_file_is_read_without_losing_a_request(folder, tmp_path):
     old, new = (rg.Model.load(folder / f"{name}.rgm") for name in ("backoff", "selective"))
     context = "talks in Oslo"
     expected = {old.log_ratio([context])[0], new.log_ratio([context])[0]}
-    served = app.create_app(ServeOptions(models=(str(path),), poll=0.02))
-    with TestClient(served, base_url="http://127.0.0.1") as client:
+    with served_on(path, poll=0.02) as client:
         seen, done = [], threading.Event()
 
         def hammer():
@@ -398,18 +437,17 @@ def test_a_new_model_file_is_read_without_losing_a_request(folder, tmp_path):
 
         hammering = threading.Thread(target=hammer)
         hammering.start()
-        for model in (new, old, new):
-            reloads = served.state.shelf.reloads
+        for reloads, model in enumerate((new, old, new), 1):
             model.save(path)
-            wait_for(lambda reloads=reloads: served.state.shelf.reloads > reloads)
+            wait_for(lambda reloads=reloads: metric(client, "model_reloads_total") == reloads)
             time.sleep(0.05)
-        (tmp_path / "draft").write_bytes(b"no model at all")
-        (tmp_path / "draft").replace(path)
-        wait_for(lambda: served.state.shelf.failures == 1)
+        (tmp_path / "other").write_bytes(b"no model at all")
+        (tmp_path / "other").replace(path)
+        wait_for(lambda: metric(client, "model_reload_failures_total") == 1)
         time.sleep(0.1)
-        assert served.state.shelf.failures == 1  # it is told once
+        assert metric(client, "model_reload_failures_total") == 1  # it is tried once
         new.save(path)
-        wait_for(lambda: served.state.shelf.reloads == 4)
+        wait_for(lambda: metric(client, "model_reloads_total") == 4)
         done.set()
         hammering.join()
     assert {status for status, _ in seen} == {200}
@@ -426,16 +464,16 @@ def wait_for(condition, seconds=10.0):
 def test_models_have_names_that_differ(folder, tmp_path):
     for name in ("a", "b"):
         shutil.copy(folder / "mle.rgm", tmp_path / f"{name}.rgm")
-    shelf = Shelf([str(tmp_path / "a.rgm"), str(tmp_path / "b.rgm"), str(folder / "direct.rgm")])
-    assert shelf.names == ["mle (a)", "mle (b)", "direct"]
+    client = served_on(tmp_path / "a.rgm", tmp_path / "b.rgm", folder / "direct.rgm")
+    assert client.get("/ready").json()["models"] == ["mle (a)", "mle (b)", "direct"]
     with pytest.raises(rg.errors.FileError, match="does not exist"):
-        Shelf([str(tmp_path / "c.rgm")])
+        served_on(tmp_path / "c.rgm")
 
 
 @pytest.mark.parametrize("mode", ["POSITIVE", "NEGATIVE"])
 def test_the_service_does_what_its_description_says(options, mode):
-    """Questions made from the OpenAPI description, right ones and wrong ones: answers must be as described."""
-    served = app.create_app(ServeOptions(models=options.models[:1], max_bytes=100_000, hosts=("testserver",)))
+    """Requests made from the OpenAPI description, valid and invalid: responses must be as described."""
+    served = create_app(ServeOptions(models=options.models[:1], max_bytes=100_000, hosts=("testserver",)))
     schema = schemathesis.openapi.from_asgi("/openapi.json", served)
     operations = [result.ok() for result in schema.get_all_operations()]
     assert len(operations) == 10
@@ -450,17 +488,6 @@ def test_the_service_does_what_its_description_says(options, mode):
             case.call_and_validate(excluded_checks=[positive_data_acceptance])
 
         check()
-
-
-def test_the_counters_of_several_processes_add_up(tmp_path):
-    path = tmp_path / "metrics"
-    metrics.make_file(path, 2)
-    code = f"from raregram.serve.metrics import Metrics; Metrics({str(path)!r}, 2).count('score', 200, 0.003)"
-    own = metrics.Metrics(str(path), 2)
-    own.count("score", 200, 0.7)
-    subprocess.run([sys.executable, "-c", code], check=True)
-    assert 'requests_total{route="score",status="200"} 2' in own.text({})
-    assert own.all[:, 0].tolist() == [1, 1]
 
 
 def ask(url, question=None):
@@ -479,6 +506,10 @@ def test_the_command_serves_and_stops(folder, workers):
             wait_for(lambda: is_up(url), 30)
             told = ask(url + "api/score", {"contexts": ["talks in Oslo"]})
             assert told["scores"]["backoff"] == fitted("backoff").log_ratio(["talks in Oslo"]).tolist()
+            for _ in range(9):
+                ask(url + "api/score", {"contexts": ["talks in Oslo"]})
+            with urllib.request.urlopen(url + "metrics", timeout=20) as answer:  # of all workers
+                assert 'raregram_requests_total{route="score",status="200"} 10.0' in answer.read().decode()
         finally:
             process.send_signal(signal.SIGINT)
             process.wait(20)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
-from dataclasses import replace
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from raregram.cli.options import parse_bytes
-from raregram.errors import FileError, MissingExtraError, ParameterError, check_count
+from raregram.errors import FileError, MissingExtraError, ParameterError
 
 if TYPE_CHECKING:
-    import socket
-
     from raregram.serve.options import ServeOptions
 
-INSTALL = "the service needs FastAPI, uvicorn and orjson: pip install 'raregram[serve]'"
+INSTALL = "the service needs FastAPI, uvicorn, orjson and prometheus_client: pip install 'raregram[serve]'"
 QUIET: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False, "date_header": False}
 
 
@@ -55,7 +54,6 @@ def serve(
 
     Example: raregram serve loc.rgm per.rgm
     """
-    check_count("port", "serve", port, at_least=0, at_most=65535)
     if not time_limit > 0:
         raise ParameterError(f"--time-limit takes a number of seconds above 0, got {time_limit:g}")
     if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
@@ -63,6 +61,7 @@ def serve(
     try:
         import fastapi  # noqa: F401
         import orjson  # noqa: F401
+        import prometheus_client  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise MissingExtraError(INSTALL) from error
@@ -72,7 +71,7 @@ def serve(
         models=tuple(str(Path(path).absolute()) for path in model_files),
         token=token,
         max_bytes=parse_bytes(max_request, "max_request", "serve"),
-        seconds=time_limit,
+        timeout=time_limit,
         hosts=tuple(allow_host or ()),
         workers=workers,
     )
@@ -80,9 +79,7 @@ def serve(
 
 
 def _run(options: ServeOptions, host: str, port: int, browser: bool) -> None:
-    """Listen, say where, and serve until interrupted."""
-    import tempfile
-
+    """Listen, print where, and serve until interrupted."""
     import uvicorn
 
     from raregram.serve.app import create_app, log_to_standard_error
@@ -92,43 +89,30 @@ def _run(options: ServeOptions, host: str, port: int, browser: bool) -> None:
     with _listen(host, port) as listener:
         port = listener.getsockname()[1]
         if options.workers == 1:
-            listener.listen()  # whoever comes as soon as it is said need not be turned away
-            _say(options, host, port, browser)
+            _announce(options, host, port, browser)
             uvicorn.Server(uvicorn.Config(app, **QUIET)).run(sockets=[listener])
             return
-    with tempfile.TemporaryDirectory(prefix="raregram-") as folder:
-        from raregram.serve.metrics import make_file
+    from raregram.serve.metrics import FOLDER
 
-        shared = Path(folder, "metrics")
-        make_file(shared, options.workers)
-        replace(options, metrics=str(shared)).to_environment()
-        _say(options, host, port, browser)
-        uvicorn.run(
-            "raregram.serve.app:from_environment",
-            factory=True,
-            host=host,
-            port=port,
-            workers=options.workers,
-            **QUIET,
-        )
+    options.to_environment()
+    with tempfile.TemporaryDirectory(prefix="raregram-") as folder:
+        os.environ[FOLDER] = folder
+        _announce(options, host, port, browser)
+        factory = "raregram.serve.app:from_environment"
+        uvicorn.run(factory, factory=True, host=host, port=port, workers=options.workers, **QUIET)
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at an address, or say why there is none."""
-    import socket
-
+    """Return a socket that listens at an address."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family)
     except OSError as error:
         raise FileError(f"cannot listen at {host}, port {port}: {error.strerror}; try another --port") from None
-    return listener
 
 
-def _say(options: ServeOptions, host: str, port: int, browser: bool) -> None:
-    """Tell where the page is; a token goes behind the #, which no browser sends."""
+def _announce(options: ServeOptions, host: str, port: int, browser: bool) -> None:
+    """Print where the page is, and open it; a token goes behind the #, which no browser sends."""
     shown = f"[{host}]" if ":" in host else host
     shown = "127.0.0.1" if host in ("0.0.0.0", "::") else shown
     url = f"http://{shown}:{port}/"

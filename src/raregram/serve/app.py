@@ -1,63 +1,86 @@
-"""The application: routes, their description, and the life of the service. The one place that imports FastAPI."""
+"""The application: its routes and the life of the service."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
-from http import HTTPStatus
 from typing import Any
 
-import anyio.to_thread
+import orjson
 from fastapi import FastAPI, Request, Response
+from fastapi.routing import APIRoute
+from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.routing import request_response
+from starlette.staticfiles import StaticFiles
 
 from raregram import __version__
-from raregram.serve import answers, schemas
-from raregram.serve.guard import Guard, Refusal
+from raregram.errors import RaregramError
+from raregram.serve import handlers, schemas
+from raregram.serve.errors import DESCRIPTIONS, RequestError, handle_error
+from raregram.serve.guard import Guard
 from raregram.serve.metrics import Metrics
-from raregram.serve.models import Shelf
 from raregram.serve.options import ServeOptions
-from raregram.serve.pages import add_pages
-from raregram.serve.questions import JSON, QUESTIONS, Questions, answered, to_json
+from raregram.serve.registry import Registry
 
 ABOUT = """Likelihood ratios of N-grams: how much likelier a context is before a name than anywhere else.
 Every error has the form `{"error": {"code", "message"}}`. Texts are neither kept nor logged."""
-REFUSALS = {
-    400: "The body is not JSON.",
-    401: "The token is missing or wrong.",
-    404: "There is no such model.",
-    408: "The request did not arrive in time.",
-    413: "The request is too large.",
-    415: "The body is said to be something other than JSON.",
-    422: "The question cannot be answered; the message says why.",
-    503: "The answer takes too long, or too many wait.",
-}
+JSON = "application/json"
+SMALL = 4096  # bytes of a body that is scored faster than another thread begins
+THREADS = 2  # requests handled in threads at a time
+
+
+@dataclass(frozen=True)
+class Route:
+    """A path with its handler; one with a request schema is a POST, one without a GET."""
+
+    path: str
+    handler: Callable[[Registry, Any, handlers.Check], dict[str, Any]]
+    request: type[schemas.RequestBody] | None
+    response: type[BaseModel]
+    inline: int = -1  # bytes of a body up to which the event loop runs the handler itself; others go to a thread
+
+
+ROUTES = (
+    Route("/api/score", handlers.score, schemas.ScoreRequest, schemas.ScoreResponse, inline=SMALL),
+    Route("/api/texts", handlers.texts, schemas.TextsRequest, schemas.TextsResponse, inline=SMALL),
+    Route("/api/explain", handlers.explain, schemas.ExplainRequest, schemas.ExplainResponse),
+    Route("/api/changes", handlers.changes, schemas.ChangesRequest, schemas.ChangesResponse),
+    Route("/api/rank", handlers.rank, schemas.RankRequest, schemas.RankResponse),
+    Route("/api/models", handlers.models, None, schemas.ModelsResponse, inline=0),
+    Route("/api/models/{name:path}", handlers.model, None, schemas.ModelResponse),
+    Route("/live", handlers.live, None, schemas.Readiness, inline=0),
+    Route("/ready", handlers.ready, None, schemas.Readiness, inline=0),
+)
+PAGES = {"/": "index.html", "/docs": "docs.html"}
 
 
 def create_app(options: ServeOptions) -> FastAPI:
     """Read the models and return the application."""
-    shelf = Shelf(options.models)
-    metrics = Metrics(options.metrics, options.workers)
+    metrics = Metrics()
+    service = Service(Registry(options, metrics))
     app = FastAPI(
         title="raregram",
         version=__version__,
         description=ABOUT,
         docs_url=None,
         redoc_url=None,
-        lifespan=partial(_life, shelf, options),
+        lifespan=partial(_lifespan, service),
     )
-    app.state.shelf, app.state.metrics = shelf, metrics
-    questions = Questions(shelf, options.seconds)
-    app.add_middleware(Guard, options=options, metrics=metrics, direct=questions.direct)
-    app.add_exception_handler(HTTPException, _http_error)
-    _add_questions(app, questions)
-    _add_models(app, shelf, options)
-    _add_health(app, shelf, metrics)
-    add_pages(app)
+    app.router.route_class = RequestRoute
+    app.add_middleware(Guard, options=options, metrics=metrics)
+    for kind in (HTTPException, RaregramError):
+        app.add_exception_handler(kind, handle_error)
+    for route in ROUTES:
+        _add_route(app, route, service)
+    _add_metrics(app, metrics)
+    _add_pages(app)
     return app
 
 
@@ -68,93 +91,105 @@ def from_environment() -> FastAPI:
 
 
 def log_to_standard_error() -> None:
-    """Show what there is to tell about the service itself: models read again, failures."""
+    """Log reloads of models and failures."""
     logging.basicConfig(format="raregram: %(message)s", level=logging.WARNING)
     logging.getLogger("raregram.serve").setLevel(logging.INFO)
 
 
+class RequestRoute(APIRoute):
+    """A route whose endpoint takes the request itself: dependency injection would double the time of a request."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.app = request_response(self.endpoint)
+
+
+class Service:
+    """Runs handlers, small requests at once and others in a few threads."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry, self.options = registry, registry.options
+        self.executor = ThreadPoolExecutor(THREADS, "raregram-serve")
+        self.pending = 0  # requests that are in a thread or wait for one
+
+    async def respond(self, route: Route, request: Request) -> Response:
+        """Return the response to a request."""
+        body, arguments = b"", request.path_params  # type: bytes, Any
+        if route.request is not None:
+            body = await request.body()
+            arguments = route.request.parse(body)
+        check = handlers.deadline(self.options.timeout)
+        handle = partial(route.handler, self.registry, arguments, check)
+        content = _to_json(handle) if len(body) <= route.inline else await self._in_thread(handle)
+        return Response(content, media_type=JSON)
+
+    async def _in_thread(self, handle: Callable[[], Any]) -> bytes:
+        if self.pending >= THREADS + self.options.max_waiting:
+            message = "too many requests are waiting: try again in a moment"
+            raise RequestError(503, "busy", message, {"Retry-After": "1"})
+        self.pending += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.executor, _to_json, handle)
+        finally:
+            self.pending -= 1
+
+
+def _to_json(handle: Callable[[], Any]) -> bytes:
+    return orjson.dumps(handle(), option=orjson.OPT_SERIALIZE_NUMPY)
+
+
 @asynccontextmanager
-async def _life(shelf: Shelf, options: ServeOptions, app: FastAPI) -> AsyncIterator[None]:
-    watching = asyncio.create_task(shelf.watch(options.poll))
+async def _lifespan(service: Service, app: FastAPI) -> AsyncIterator[None]:
+    watching = asyncio.create_task(service.registry.watch())
     try:
         yield
     finally:
         watching.cancel()
+        service.executor.shutdown(wait=False, cancel_futures=True)
 
 
-def _add_questions(app: FastAPI, questions: Questions) -> None:
-    """Describe whatever is asked with a body; `Guard` has it answered before a request gets here."""
-
+def _add_route(app: FastAPI, route: Route, service: Service) -> None:
     async def endpoint(request: Request) -> Response:
-        direct = questions.direct[request.url.path]
-        return Response(await direct(dict(request.scope["headers"]), request.receive), media_type=JSON)
+        return await service.respond(route, request)
 
-    for path, (question, answer, model) in QUESTIONS.items():
-        app.add_api_route(
-            path,
-            endpoint,
-            methods=["POST"],
-            name=answer.__name__,
-            operation_id=answer.__name__,
-            summary=answer.__doc__,
-            response_model=None,
-            responses=_responses(model, *REFUSALS),
-            openapi_extra={"requestBody": _request_body(question)},
-        )
-
-
-def _add_models(app: FastAPI, shelf: Shelf, options: ServeOptions) -> None:
-    @app.get("/api/models", responses=_responses(schemas.ModelsAnswer, 401), response_model=None)
-    async def models() -> Response:
-        """List the models."""
-        listed = [answers.summary(served) for served in shelf]
-        return as_json({"version": __version__, "max_bytes": options.max_bytes, "models": listed})
-
-    @app.get("/api/models/{name:path}", responses=_responses(schemas.ModelAnswer, 401, 404, 422), response_model=None)
-    async def model(name: str) -> Response:
-        """Say all that there is to say about a model."""
-        served = answered(lambda: answers.find(shelf, name))
-        return as_json(await anyio.to_thread.run_sync(lambda: served.facts))
-
-
-def _add_health(app: FastAPI, shelf: Shelf, metrics: Metrics) -> None:
-    @app.get("/live", responses=_responses(schemas.Readiness), response_model=None)
-    @app.get("/ready", responses=_responses(schemas.Readiness), response_model=None)
-    async def ready() -> Response:
-        """Say that the service answers: it does so only with all its models read."""
-        return as_json({"ready": True, "models": shelf.names})
-
-    @app.get("/metrics", response_model=None, responses={**_errors(401), 200: {"content": {"text/plain": {}}}})
-    async def counted() -> Response:
-        """Return counters for Prometheus, of all processes of the service."""
-        more = {
-            "models": len(shelf.names),
-            "model_reloads_total": shelf.reloads,
-            "model_reload_failures_total": shelf.failures,
-        }
-        return Response(metrics.text(more), media_type="text/plain; version=0.0.4")
-
-
-def as_json(value: Any) -> Response:
-    """Return an answer."""
-    return Response(to_json(value), media_type=JSON)
-
-
-def _request_body(question: type[BaseModel]) -> dict[str, Any]:
-    return {"required": True, "content": {"application/json": {"schema": question.model_json_schema()}}}
-
-
-def _responses(model: type[BaseModel], *statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {200: {"model": model}, **_errors(*statuses)}
+    extra: dict[str, Any] = {}
+    errors = [401] if route.path.startswith("/api/") else []
+    if route.request is not None:
+        content = {JSON: {"schema": route.request.model_json_schema()}}
+        extra, errors = {"requestBody": {"required": True, "content": content}}, list(DESCRIPTIONS)
+    elif "{name" in route.path:
+        name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
+        extra, errors = {"parameters": [name]}, [401, 404, 503]
+    app.add_api_route(
+        route.path,
+        endpoint,
+        methods=["GET" if route.request is None else "POST"],
+        operation_id=route.handler.__name__,
+        summary=route.handler.__doc__,
+        response_model=None,
+        responses={200: {"model": route.response}, **_errors(*errors)},
+        openapi_extra=extra,
+    )
 
 
 def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {status: {"model": schemas.ErrorAnswer, "description": REFUSALS[status]} for status in statuses}
+    return {status: {"model": schemas.ErrorResponse, "description": DESCRIPTIONS[status]} for status in statuses}
 
 
-async def _http_error(_: Request, error: Exception) -> Response:
-    """Give what the framework refuses, such as an unknown path, the one form of all errors."""
-    assert isinstance(error, HTTPException)
-    code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
-    refusal = Refusal(error.status_code, code, f"{error.detail}: the page /docs lists what can be asked")
-    return Response(refusal.body(), error.status_code, dict(error.headers or {}), JSON)
+def _add_metrics(app: FastAPI, metrics: Metrics) -> None:
+    @app.get("/metrics", response_model=None, responses={**_errors(401), 200: {"content": {"text/plain": {}}}})
+    async def exposition(request: Request) -> Response:
+        """Return metrics for Prometheus, of all processes of the service."""
+        return Response(metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
+
+
+def _add_pages(app: FastAPI) -> None:
+    """Add the explorer page, the page of the interface and their files."""
+    static = StaticFiles(packages=[("raregram.serve", "static")])
+    app.mount("/static", static)
+    for path, file in PAGES.items():
+
+        async def page(request: Request, file: str = file) -> Response:
+            return await static.get_response(file, request.scope)
+
+        app.add_api_route(path, page, include_in_schema=False)

@@ -1,30 +1,32 @@
-"""What every request passes: who may ask, from where and how much; security headers; counters; no trace of texts."""
+"""The middleware around the application: limits of who sends what, size and time; security headers; metrics."""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import logging
+import sys
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
-from typing import Any
 
-import orjson
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from raregram.serve.errors import RequestError, error_response, too_long
 from raregram.serve.metrics import Metrics
 from raregram.serve.options import ServeOptions
 
 log = logging.getLogger("raregram.serve")
 
-POLICY = (
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = [
-    (b"content-security-policy", POLICY.encode()),
+    (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
@@ -32,133 +34,118 @@ HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 ]
-NO_STORE = (b"cache-control", b"no-store")
-OPEN = ("/", "/docs", "/live", "/ready")  # what needs no token, beside the page's own files
-SPOKEN = {  # of a route: how its requests are counted
-    "/api/score": "score",
-    "/api/texts": "texts",
-    "/api/explain": "explain",
-    "/api/changes": "changes",
-    "/api/rank": "rank",
-    "/api/models": "models",
-    "/": "page",
-    "/docs": "page",
-}
-
-
-Direct = Callable[[dict[bytes, bytes], Receive], Awaitable[bytes]]  # headers and body in, JSON out
-
-
-class Refusal(Exception):  # noqa: N818 - it is an answer, not a mistake of ours
-    """An answer that refuses a request."""
-
-    def __init__(self, status: int, code: str, message: str, **headers: str) -> None:
-        super().__init__(message)
-        self.status, self.code, self.headers = status, code, headers
-
-    def body(self) -> bytes:
-        """Return the one form of all errors."""
-        return orjson.dumps({"error": {"code": self.code, "message": str(self)}})
+PAGES = ("/", "/docs")
+OPEN = (*PAGES, "/live", "/ready")  # paths that need no token, beside the files of the page
+NO_RESPONSE = 499  # the status in the metrics of requests whose client has gone
 
 
 class Guard:
-    """Middleware around the whole application.
+    """Lets requests within the limits pass to the application."""
 
-    Questions with a body are answered from here: the ways of the framework would take longer than the answers.
-    """
-
-    def __init__(
-        self, app: ASGIApp, options: ServeOptions, metrics: Metrics, direct: Mapping[str, Direct] | None = None
-    ) -> None:
-        self.app, self.options, self.metrics, self.direct = app, options, metrics, direct or {}
-        self.token = None if options.token is None else f"Bearer {options.token}".encode()
+    def __init__(self, app: ASGIApp, options: ServeOptions, metrics: Metrics) -> None:
+        self.app, self.options, self.metrics = app, options, metrics
+        self.token = b"" if options.token is None else f"Bearer {options.token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check a request, let the application answer it, and count it."""
+        """Check a request, pass it on, and count it; errors of the application are logged without their messages."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        start, status, path = time.perf_counter(), 499, scope["path"]  # 499: whoever asked has gone
-        route = _route(path)
-
-        async def answer(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                headers = message["headers"]
-                headers.extend(HEADERS)
-                if route != "page":
-                    headers.append(NO_STORE)
-            await send(message)
-
+        start = time.perf_counter()
+        exchange = Exchange(scope["path"], receive, send, self.options)
         try:
-            headers = dict(scope["headers"])
-            receive = self._check(path, headers, receive)
-            if path in self.direct and scope["method"] == "POST":
-                await send_json(200, await self.direct[path](headers, receive), answer)
-            else:
-                await self.app(scope, receive, answer)
-        except Refusal as refusal:
-            await refuse(refusal, answer)
-        except Exception as error:  # the one place that must not fail
-            log.error("%s at %s", type(error).__name__, _place_of(error))
-            if status == 499:
-                await refuse(Refusal(500, "failed", "the service failed at this request; it goes on"), answer)
+            self._check(scope["method"], scope["path"], dict(scope["headers"]))
+            await self.app(scope, exchange.receive, exchange.send)
+        except HTTPException as error:
+            await error_response(error)(scope, receive, exchange.send)
+        except asyncio.CancelledError:
+            if not exchange.expired:
+                raise
+            await error_response(exchange.timeout_error())(scope, receive, exchange.send)
+        except ClientDisconnect:
+            pass
+        except Exception as error:
+            log.error("%s at %s", type(error).__name__, _location(error))
+            if exchange.status == NO_RESPONSE:
+                await error_response(error)(scope, receive, exchange.send)
         finally:
-            self.metrics.count(route, status, time.perf_counter() - start)
+            exchange.timer.cancel()
+            self.metrics.observe(scope["path"], exchange.status, time.perf_counter() - start)
 
-    def _check(self, path: str, headers: dict[bytes, bytes], receive: Receive) -> Receive:
-        """Raise for what is refused from its head alone; return what receives no more than is allowed."""
+    def _check(self, method: str, path: str, headers: dict[bytes, bytes]) -> None:
+        """Raise unless the headers show a known host, the token, JSON and an allowed size."""
         if not _is_known_host(headers.get(b"host", b"").decode("latin-1"), self.options.hosts):
-            raise Refusal(
-                421,
-                "wrong_host",
-                "the service does not know this host name; start it with --allow-host NAME to call it by a name",
-            )
-        if self.token is not None and path not in OPEN and not path.startswith("/static/"):
-            given = headers.get(b"authorization", b"")
-            if not hmac.compare_digest(given, self.token):
-                raise Refusal(
-                    401,
-                    "token_needed",
-                    "the service wants its token: send the header 'Authorization: Bearer TOKEN'",
-                    **{"WWW-Authenticate": "Bearer"},
-                )
-        length = headers.get(b"content-length")
-        if length is None:
-            return _limited(receive, self.options.max_bytes) if b"transfer-encoding" in headers else receive
+            message = "the service does not know this host name; start it with --allow-host NAME to call it by a name"
+            raise RequestError(421, "wrong_host", message)
+        is_open = not self.token or path in OPEN or path.startswith("/static/")
+        if not is_open and not hmac.compare_digest(headers.get(b"authorization", b""), self.token):
+            message = "the service wants its token: send the header 'Authorization: Bearer TOKEN'"
+            raise RequestError(401, "token_needed", message, {"WWW-Authenticate": "Bearer"})
+        content_type = headers.get(b"content-type", b"").partition(b";")[0]
+        if method == "POST" and content_type.strip().lower() != b"application/json":
+            raise RequestError(415, "not_json", "send JSON, with the header 'Content-Type: application/json'")
+        length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > self.options.max_bytes:
-            raise too_large(self.options.max_bytes)
-        return receive
+            raise _too_large(self.options.max_bytes)
 
 
-def too_large(max_bytes: int) -> Refusal:
-    """Return what to say of a request that is too large."""
-    return Refusal(
-        413, "too_large", f"a request may have {max_bytes:,} bytes at most: send less at a time", Connection="close"
-    )
+class Exchange:
+    """One request and its response: counts the bytes received, watches the time and adds headers.
 
+    A timer of the event loop costs a microsecond a request, anyio's cancel scope forty; `asyncio.timeout` would do
+    the same from Python 3.11 on.
+    """
 
-def _limited(receive: Receive, max_bytes: int) -> Receive:
-    """Count what comes in pieces of which nobody said how many there are."""
-    received = 0
+    def __init__(self, path: str, receive: Receive, send: Send, options: ServeOptions) -> None:
+        self.is_page = path in PAGES or path.startswith("/static/")
+        self._receive, self._send, self.options = receive, send, options
+        self.received, self.complete, self.expired, self.status = 0, False, False, NO_RESPONSE
+        self.task = asyncio.current_task()
+        self.timer = asyncio.get_running_loop().call_later(options.timeout, self._expire)
 
-    async def counted() -> Message:
-        nonlocal received
-        message = await receive()
-        received += len(message.get("body", b""))
-        if received > max_bytes:
-            raise too_large(max_bytes)
+    def _expire(self) -> None:
+        self.expired = True
+        assert self.task is not None
+        self.task.cancel()
+
+    def timeout_error(self) -> RequestError:
+        """Return the error of a request that was cancelled by its timer."""
+        if sys.version_info >= (3, 11) and self.task is not None:
+            self.task.uncancel()
+        seconds = self.options.timeout
+        if self.complete:
+            return too_long(seconds)
+        return RequestError(408, "too_slow", f"the request did not arrive within {seconds:g} s: send it again")
+
+    async def receive(self) -> Message:
+        """Receive a part of the body."""
+        message = await self._receive()
+        self.received += len(message.get("body", b""))
+        if self.received > self.options.max_bytes:  # in chunks, without a content length
+            raise _too_large(self.options.max_bytes)
+        self.complete = not message.get("more_body", False)
         return message
 
-    return counted
+    async def send(self, message: Message) -> None:
+        """Send a part of the response; from its start on it may take as long as the client needs."""
+        if message["type"] == "http.response.start":
+            self.timer.cancel()
+            self.status = message["status"]
+            cache = b"no-cache" if self.is_page else b"no-store"
+            message["headers"] = [*message["headers"], *HEADERS, (b"cache-control", cache)]
+        await self._send(message)
+
+
+def _too_large(max_bytes: int) -> RequestError:
+    message = f"a request may have {max_bytes:,} bytes at most: send less at a time"
+    return RequestError(413, "too_large", message, {"Connection": "close"})
 
 
 @lru_cache(64)
 def _is_known_host(host: str, names: tuple[str, ...]) -> bool:
-    """Whether a service is called by a number, as localhost, or by a name that was allowed.
+    """Whether a host is an IP address, localhost or an allowed name.
 
-    Any other name may belong to a page elsewhere that had it point here, to read what is not meant for it.
+    Any other name may be of a page elsewhere that had it resolve to this machine (DNS rebinding).
     """
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     if name.lower() == "localhost" or name in names:
@@ -170,26 +157,7 @@ def _is_known_host(host: str, names: tuple[str, ...]) -> bool:
     return True
 
 
-async def refuse(refusal: Refusal, send: Send) -> None:
-    """Send a refusal."""
-    more = [(name.lower().encode(), value.encode()) for name, value in refusal.headers.items()]
-    await send_json(refusal.status, refusal.body(), send, *more)
-
-
-async def send_json(status: int, body: bytes, send: Send, *more: tuple[bytes, bytes]) -> None:
-    """Send an answer."""
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *more]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-def _route(path: str) -> str:
-    if path in SPOKEN:
-        return SPOKEN[path]
-    return "page" if path.startswith("/static/") else "models" if path.startswith("/api/models/") else "other"
-
-
-def _place_of(error: Exception) -> Any:
-    """Name the line that raised; the message stays out of the log, since it may quote a text."""
+def _location(error: Exception) -> str:
+    """Return the line that raised; the message stays out of the log, since it may quote a text."""
     frames = traceback.extract_tb(error.__traceback__)
-    return f"{frames[-1].name}, line {frames[-1].lineno}" if frames else "an unknown place"
+    return f"{frames[-1].name}, line {frames[-1].lineno}" if frames else "an unknown line"

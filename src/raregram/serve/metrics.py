@@ -1,87 +1,59 @@
-"""Counters that several processes share, in the text form that Prometheus reads."""
+"""Metrics for Prometheus; several worker processes share theirs in the folder of PROMETHEUS_MULTIPROC_DIR."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from functools import cache
 
-import numpy as np
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 
-ROUTES = ("score", "texts", "explain", "changes", "rank", "models", "page", "other")
-STATUSES = (200, 304, 400, 401, 404, 405, 408, 413, 415, 421, 422, 499, 500, 503, 0)  # 0: any other
-BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, float("inf"))  # seconds
-PLACE_OF = {status: place for place, status in enumerate(STATUSES)}
-WIDTH = len(STATUSES) + len(BOUNDS) + 1  # of a route: requests by status, by time, and seconds in all
-SIZE = len(ROUTES) * WIDTH
+FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # prometheus_client reads it when it is imported
+API = ("score", "texts", "explain", "changes", "rank", "models")
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)  # seconds
 
 
 class Metrics:
-    """The counters of one process, in a row of its own of a shared file."""
+    """The metrics of one application."""
 
-    def __init__(self, path: str | None = None, processes: int = 1) -> None:
-        row = 0
-        if path is None:
-            self.all: Any = np.zeros((1, SIZE))
-        else:
-            self.all = np.memmap(path, np.float64, "r+", shape=(processes, SIZE))
-            row = _claim(path, processes)
-        self.own: Any = memoryview(self.all[row])
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        self.requests = Counter("raregram_requests", "Requests.", ["route", "status"], registry=registry)
+        self.seconds = Histogram(
+            "raregram_request_seconds", "Duration of requests.", ["route"], buckets=BUCKETS, registry=registry
+        )
+        self._of = cache(self._labelled)  # there are few, and looking one up takes longer than counting
+        self.models = Gauge("raregram_models", "Models served.", registry=registry, multiprocess_mode="max")
+        self.reloads = Counter("raregram_model_reloads", "Changed model files read again.", registry=registry)
+        self.reload_failures = Counter(
+            "raregram_model_reload_failures", "Changed model files that could not be read.", registry=registry
+        )
 
-    def count(self, route: str, status: int, seconds: float) -> None:
+    def observe(self, path: str, status: int, seconds: float) -> None:
         """Count a request."""
-        first = ROUTES.index(route) * WIDTH
-        own = self.own
-        own[first + PLACE_OF.get(status, len(STATUSES) - 1)] += 1
-        bucket = next(place for place, bound in enumerate(BOUNDS) if seconds <= bound)
-        own[first + len(STATUSES) + bucket] += 1
-        own[first + WIDTH - 1] += seconds
+        requests, duration = self._of(route_label(path), status)
+        requests.inc()
+        duration.observe(seconds)
 
-    def text(self, more: Mapping[str, float]) -> str:
-        """Return all counters of all processes, and some gauges."""
-        return "\n".join([*self._lines(), *_gauges(more)]) + "\n"
+    def _labelled(self, route: str, status: int) -> tuple[Counter, Histogram]:
+        return self.requests.labels(route, status), self.seconds.labels(route)
 
-    def _lines(self) -> Iterator[str]:
-        total = np.asarray(self.all).sum(axis=0).reshape(len(ROUTES), WIDTH)
-        yield "# HELP raregram_requests_total Requests, by what was asked and by the status of the answer."
-        yield "# TYPE raregram_requests_total counter"
-        for route, row in zip(ROUTES, total, strict=True):
-            for status, value in zip(STATUSES, row, strict=False):
-                if value:
-                    yield f'raregram_requests_total{{route="{route}",status="{status or "other"}"}} {value:.0f}'
-        yield "# HELP raregram_request_seconds How long requests took."
-        yield "# TYPE raregram_request_seconds histogram"
-        for route, row in zip(ROUTES, total, strict=True):
-            below = np.cumsum(row[len(STATUSES) : -1])
-            for bound, value in zip(BOUNDS, below, strict=True):
-                shown = "+Inf" if bound == float("inf") else f"{bound:g}"
-                yield f'raregram_request_seconds_bucket{{route="{route}",le="{shown}"}} {value:.0f}'
-            yield f'raregram_request_seconds_sum{{route="{route}"}} {row[-1]:.6f}'
-            yield f'raregram_request_seconds_count{{route="{route}"}} {below[-1]:.0f}'
+    def exposition(self) -> bytes:
+        """Return the metrics of all worker processes in the text format of Prometheus."""
+        registry = self.registry
+        if FOLDER in os.environ:
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)
 
 
-def make_file(path: Path, processes: int) -> None:
-    """Write the file that the processes share."""
-    path.write_bytes(bytes(8 * SIZE * processes))
+def route_label(path: str) -> str:
+    """Return the label of a path; there are few, whatever paths are requested.
 
-
-def _claim(path: str, processes: int) -> int:
-    """Lock a row that no other process has; one that starts after another ended goes on with its counters."""
-    import fcntl
-
-    file = os.open(path, os.O_RDWR)  # it stays open, and locked, as long as the process lives
-    for row in range(processes):
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, row)
-        except OSError:
-            continue
-        return row
-    return processes - 1  # two may miscount, which is better than not to serve
-
-
-def _gauges(values: Mapping[str, float]) -> Iterator[str]:
-    for name, value in values.items():
-        kind = "counter" if name.endswith("_total") else "gauge"
-        yield f"# TYPE raregram_{name} {kind}"
-        yield f"raregram_{name} {value:g}"
+    >>> [route_label(path) for path in ("/api/score", "/api/models/LOC", "/static/main.js", "/api", "/ready")]
+    ['score', 'models', 'page', 'other', 'other']
+    """
+    _, first, *rest = path.split("/", 3) if path.startswith("/") else ("", "")
+    if path in ("/", "/docs") or first == "static":
+        return "page"
+    return rest[0] if first == "api" and rest and rest[0] in API else "other"

@@ -1,10 +1,12 @@
-"""What can be asked and what is answered, as the OpenAPI page describes it. The one place that imports pydantic."""
+"""Requests and responses: requests are validated by these schemas, and OpenAPI describes both."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from raregram.serve.errors import RequestError
 
 MANY = 100_000  # contexts or texts in one request
 Number = float | Literal["inf", "-inf", "nan"]  # JSON has no infinity; "nan" is no evidence
@@ -14,40 +16,50 @@ Models = Annotated[
 ModelName = Annotated[str, Field(description="The name of a model.")]
 SOME, LONG = Field(min_length=1, max_length=MANY), Field(max_length=1000)
 Context = str | Annotated[list[str], LONG]
+CONTEXT = "the annual meeting of the company was held yesterday in"  # of the examples
+TEXT = "The talks between the two countries will be held next week in Geneva"
 
 
-class Question(BaseModel):
-    """A question; what it does not know is refused."""
+class RequestBody(BaseModel):
+    """The JSON body of a request; unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
+    @classmethod
+    def parse(cls, body: bytes) -> RequestBody:
+        """Return a validated request; the message of an error names the field and quotes nothing of the body."""
+        try:
+            return cls.model_validate_json(body)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        if first["type"] == "json_invalid":
+            raise RequestError(400, "not_json", f"the body is not valid JSON. {first['msg']}")
+        fields = list(cls.model_fields)  # beside them, pydantic's location names the types that it tried
+        location = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in fields)
+        message = first["msg"]
+        if first["type"] == "extra_forbidden":
+            message = f"there is no such field; there is {', '.join(fields)}"
+        raise RequestError(422, "wrong_request", f"{location or 'the request'}: {message}")
 
-class ScoreQuestion(Question):
+
+class ScoreRequest(RequestBody, json_schema_extra={"examples": [{"contexts": [CONTEXT]}]}):
     """Contexts to score."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"contexts": ["the annual meeting of the company was held yesterday in"]}]}
-    )
     contexts: Annotated[list[str], SOME] | Annotated[list[Annotated[list[str], LONG]], SOME] = Field(
         description="Each as text, or as a list of items: n of them, or fewer for a model with pads."
     )
     models: Models = None
 
 
-class ScoreAnswer(BaseModel):
+class ScoreResponse(BaseModel):
     """The log ratio of every context, by model."""
 
     scores: dict[str, list[Number]]
 
 
-class TextsQuestion(Question):
+class TextsRequest(RequestBody, json_schema_extra={"examples": [{"texts": [TEXT], "digits": 3}]}):
     """Running texts to score at every boundary."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"texts": ["The talks between the two countries will be held next week in"], "digits": 3}]
-        }
-    )
     texts: Annotated[list[str], SOME]
     models: Models = None
     digits: Annotated[int, Field(ge=0, le=15)] | None = Field(
@@ -62,26 +74,21 @@ class ScoredText(BaseModel):
     scores: dict[str, list[Number | None]]
 
 
-class TextsAnswer(BaseModel):
+class TextsResponse(BaseModel):
     """The scored texts, in order."""
 
     texts: list[ScoredText]
 
 
-class ExplainQuestion(Question):
+class ExplainRequest(RequestBody, json_schema_extra={"examples": [{"context": CONTEXT, "model": "LOC"}]}):
     """A context to explain."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"context": "the annual meeting of the company was held yesterday in", "model": "LOC"}]
-        }
-    )
     context: Context
     model: ModelName
     level: Annotated[float, Field(gt=0, lt=1)] = Field(0.95, description="What the interval is meant to cover.")
 
 
-class TermAnswer(BaseModel):
+class Term(BaseModel):
     """What one span of the context adds."""
 
     start: int
@@ -96,7 +103,7 @@ class TermAnswer(BaseModel):
     prior: Number | None
 
 
-class ExplainAnswer(BaseModel):
+class ExplainResponse(BaseModel):
     """The terms of a log ratio; they add up to it exactly."""
 
     ngram: list[str]
@@ -105,13 +112,12 @@ class ExplainAnswer(BaseModel):
     log_ratio: Number
     ratio: Number
     interval: list[Number] | None
-    terms: list[TermAnswer]
+    terms: list[Term]
 
 
-class ChangesQuestion(Question):
+class ChangesRequest(RequestBody, json_schema_extra={"examples": [{"context": CONTEXT, "model": "LOC"}]}):
     """A context of which one item may be replaced."""
 
-    model_config = ExplainQuestion.model_config
     context: Context
     model: ModelName
 
@@ -126,7 +132,7 @@ class Change(BaseModel):
     change: Number
 
 
-class ChangesAnswer(BaseModel):
+class ChangesResponse(BaseModel):
     """The item that raises the log ratio most, and that lowers it most, for every position; the largest first."""
 
     log_ratio: Number
@@ -134,16 +140,9 @@ class ChangesAnswer(BaseModel):
     down: list[Change]
 
 
-class RankQuestion(Question):
+class RankRequest(RequestBody, json_schema_extra={"examples": [{"text": TEXT, "model": "LOC"}]}):
     """A text whose best contexts are wanted."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"text": "The talks between the two countries will be held next week in Geneva", "model": "LOC"}
-            ]
-        }
-    )
     text: str
     model: ModelName
     top: Annotated[int, Field(ge=1, le=10_000)] = 100
@@ -161,7 +160,7 @@ class Ranked(BaseModel):
     items: list[str]
 
 
-class RankAnswer(BaseModel):
+class RankResponse(BaseModel):
     """The best contexts of a text, each once."""
 
     contexts: int = Field(description="How many contexts the text has.")
@@ -169,7 +168,7 @@ class RankAnswer(BaseModel):
 
 
 class ModelSummary(BaseModel):
-    """What one needs to know of a model to ask it."""
+    """What a request needs to know of a model."""
 
     name: str
     target: str
@@ -182,7 +181,7 @@ class ModelSummary(BaseModel):
     interval: bool = Field(description="Whether it has intervals.")
 
 
-class ModelsAnswer(BaseModel):
+class ModelsResponse(BaseModel):
     """The models, and how much a request may hold."""
 
     version: str
@@ -190,8 +189,8 @@ class ModelsAnswer(BaseModel):
     models: list[ModelSummary]
 
 
-class ModelAnswer(BaseModel):
-    """All that there is to say about a model."""
+class ModelResponse(BaseModel):
+    """The full description of a model."""
 
     model_config = ConfigDict(extra="allow")
     name: str
@@ -212,14 +211,14 @@ class Problem(BaseModel):
     message: str
 
 
-class ErrorAnswer(BaseModel):
+class ErrorResponse(BaseModel):
     """The one form of all errors."""
 
     error: Problem
 
 
 class Readiness(BaseModel):
-    """Whether the service answers, and with which models."""
+    """The service is ready: it only starts once all its models are read."""
 
     ready: bool
     models: list[str]

@@ -1,4 +1,4 @@
-// The page of the interface: what /openapi.json says, readable, and each question ready to be tried.
+// The page of the interface: what /openapi.json says, readable, and each request ready to be tried.
 
 import { $, alertUser, make } from "./dom.js";
 import { ask } from "./service.js";
@@ -16,9 +16,9 @@ async function start() {
 
 function draw(path, method, operation, described) {
   const schema = operation.requestBody?.content["application/json"].schema;
-  const answer = operation.responses["200"]?.content?.["application/json"]?.schema;
+  const response = operation.responses["200"]?.content?.["application/json"]?.schema;
   const result = make("pre", { hidden: true, "aria-live": "polite" });
-  const body = schema ? make("textarea", { rows: 4, spellcheck: "false", "aria-label": "The question" }) : null;
+  const body = schema ? make("textarea", { rows: 4, spellcheck: "false", "aria-label": "The request" }) : null;
   if (body) body.value = JSON.stringify(schema.examples?.[0] ?? {}, null, 2);
   const target = make("input", { value: path, "aria-label": "Path", size: 40 });
   const go = async () => {
@@ -33,8 +33,8 @@ function draw(path, method, operation, described) {
   return make("div", { class: "card" },
     make("h2", {}, make("span", { class: "method" }, method.toUpperCase()), path),
     make("p", {}, operation.summary === operation.description || !operation.description ? operation.summary : operation.description),
-    schema ? make("details", {}, make("summary", { class: "soft" }, "question"), make("pre", {}, JSON.stringify(schema, null, 1))) : "",
-    answer ? make("details", {}, make("summary", { class: "soft" }, "answer"), make("pre", {}, JSON.stringify(resolve(answer, described), null, 1))) : "",
+    schema ? make("details", {}, make("summary", { class: "soft" }, "request"), make("pre", {}, JSON.stringify(schema, null, 1))) : "",
+    response ? make("details", {}, make("summary", { class: "soft" }, "response"), make("pre", {}, JSON.stringify(resolve(response, described), null, 1))) : "",
     problems.length ? make("details", {}, make("summary", { class: "soft" }, "errors"), make("ul", {}, problems.map(([status, said]) => make("li", {}, `${status}: ${said.description}`)))) : "",
     body ?? (path.includes("{") ? target : ""),
     make("p", {}, make("button", { type: "button", class: "small", onclick: go }, "Try")), result);

@@ -30,7 +30,7 @@ export function times(number) {
   const x = value(number);
   if (Number.isNaN(x)) return "–";
   if (!Number.isFinite(x)) return "∞";
-  return x >= 1000 || (x > 0 && x < 0.001) ? x.toExponential(1) : x.toPrecision(3).replace(/\.?0+$/, "");
+  return x >= 1000 || (x > 0 && x < 0.001) ? x.toExponential(1) : String(Number(x.toPrecision(3)));
 }
 
 export const count = (number) => (number === null || number === undefined ? "–" : number.toLocaleString("en"));

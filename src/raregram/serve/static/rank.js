@@ -25,10 +25,10 @@ export class Ranking {
       const file = $("file").files[0];
       const text = file ? await file.text() : this.currentText();
       this.model = this.models.find((model) => model.name === $("rank-model").value);
-      const question = { text: text.toWellFormed ? text.toWellFormed() : text, model: this.model.name, top: Number($("rank-top").value), by: $("rank-by").value };
-      const answer = await ask("/api/rank", question);
-      if (!answer.contexts) throw new Error(`There is no whole context in this text: the model wants ${this.model.n} ${this.model.kind} in a row.`);
-      Object.assign(this, { rows: answer.ranking, contexts: answer.contexts });
+      const request = { text: text.toWellFormed ? text.toWellFormed() : text, model: this.model.name, top: Number($("rank-top").value), by: $("rank-by").value };
+      const response = await ask("/api/rank", request);
+      if (!response.contexts) throw new Error(`There is no whole context in this text: the model wants ${this.model.n} ${this.model.kind} in a row.`);
+      Object.assign(this, { rows: response.ranking, contexts: response.contexts });
       $("ranking").hidden = false;
       this.draw();
     } catch (error) {

@@ -1,4 +1,4 @@
-// Questions to the service this page came from, and nobody else.
+// Requests to the service this page came from, and nobody else.
 
 import { $ } from "./dom.js";
 
@@ -27,25 +27,25 @@ async function askForToken() {
   remember(token);
 }
 
-export async function ask(path, question, signal) {
-  const options = { method: question ? "POST" : "GET", headers: {}, signal };
-  if (question) {
+export async function ask(path, request, signal) {
+  const options = { method: request ? "POST" : "GET", headers: {}, signal };
+  if (request) {
     options.headers["Content-Type"] = "application/json";
-    options.body = JSON.stringify(question);
+    options.body = JSON.stringify(request);
   }
   if (token) options.headers.Authorization = `Bearer ${token}`;
-  let answer;
+  let response;
   try {
-    answer = await fetch(path, options);
+    response = await fetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Error("The service does not answer. Is `raregram serve` still running?");
   }
-  if (answer.status === 401) {
+  if (response.status === 401) {
     await askForToken();
-    return ask(path, question, signal);
+    return ask(path, request, signal);
   }
-  const content = await answer.json().catch(() => null);
-  if (answer.ok && content) return content;
-  throw new Error(content?.error?.message ?? `The service answered with status ${answer.status}.`);
+  const content = await response.json().catch(() => null);
+  if (response.ok && content) return content;
+  throw new Error(content?.error?.message ?? `The service answered with status ${response.status}.`);
 }

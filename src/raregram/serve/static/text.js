@@ -43,8 +43,8 @@ export class Scores {
     const from = Math.max(low - 2 * this.reach, 0);
     const to = Math.min(high + 2 * this.reach, items.length);
     const sent = items.slice(from, to).join(this.kind === "words" ? " " : "");
-    const question = { texts: [sent], models: this.models.map((model) => model.name), digits: 4 };
-    const fresh = (await ask("/api/texts", question, signal)).texts[0].scores;
+    const request = { texts: [sent], models: this.models.map((model) => model.name), digits: 4 };
+    const fresh = (await ask("/api/texts", request, signal)).texts[0].scores;
     const first = Math.max(low - this.reach, 0);
     const last = Math.min(high + this.reach, items.length);
     const moved = items.length - this.items.length;

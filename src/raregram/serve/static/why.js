@@ -38,8 +38,8 @@ export class Why {
       const found = await ask("/api/explain", { context: words, model: model.name }, running.signal);
       const changes = make("div", {}, make("p", { class: "soft" }, "Looking for what would change it …"));
       this.draw(found, model, models, choose, changes);
-      const answer = await ask("/api/changes", { context: words, model: model.name }, running.signal);
-      changes.replaceChildren(...drawChanges(answer));
+      const response = await ask("/api/changes", { context: words, model: model.name }, running.signal);
+      changes.replaceChildren(...drawChanges(response));
     } catch (error) {
       if (error.name !== "AbortError") this.failed(error);
     }

@@ -1,0 +1,134 @@
+"""The models of a service by name, read again when their files change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from raregram.errors import ParameterError, RaregramError, printable
+from raregram.models.model import Model
+from raregram.serve.errors import RequestError
+from raregram.serve.metrics import Metrics
+from raregram.serve.models import ReadyModel
+from raregram.serve.options import ServeOptions
+from raregram.show.describe import file_facts, model_facts, strongest_by_position
+from raregram.show.heatmap import model_names
+
+log = logging.getLogger("raregram.serve")
+Stamp = tuple[int, int, int]  # time, size and inode: changes with the file
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A model under its name, as it was read from its file."""
+
+    name: str
+    path: Path
+    model: ReadyModel
+    file_facts: dict[str, Any]  # of the file that was read: another may have replaced it
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """The full description of the model."""
+        return {
+            "name": self.name,
+            **model_facts(self.model, self.path, self.file_facts),
+            "file": self.path.name,  # the folder is nobody's business
+            "pad": self.model.settings.pad,
+            "strongest_by_position": strongest_by_position(self.model),
+        }
+
+    @cached_property
+    def has_interval(self) -> bool:
+        """Whether the estimator has intervals."""
+        try:
+            self.model.interval([])
+        except ParameterError:
+            return False
+        return True
+
+
+class Registry:
+    """The models of a service. A request keeps the model that it began with, even if its file is replaced."""
+
+    def __init__(self, options: ServeOptions, metrics: Metrics) -> None:
+        if not options.models:
+            raise ParameterError("name at least one model file to serve")
+        self.options, self.metrics = options, metrics
+        paths = [Path(path) for path in options.models]
+        stamps = [_stamp(path) for path in paths]  # before reading, so that no change is missed
+        read = [(path, *_read(path)) for path in paths]
+        names = _names(paths, [model for _, model, _ in read])
+        self._models = {name: ServedModel(name, *found) for name, found in zip(names, read, strict=True)}
+        self._stamps = dict(zip(names, stamps, strict=True))
+        metrics.models.set(len(names))
+
+    def __iter__(self) -> Iterator[ServedModel]:
+        return iter(self._models.values())
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all models, in the order in which their files were given."""
+        return list(self._models)
+
+    def get(self, name: str) -> ServedModel:
+        """Return a model; an unknown name is an error that lists the known ones."""
+        if name not in self._models:
+            known = ", ".join(map(repr, self.names))
+            raise RequestError(404, "unknown_model", f"there is no model {name!r}; there is {known}")
+        return self._models[name]
+
+    def select(self, names: Sequence[str] | None) -> list[ServedModel]:
+        """Return some models, each once; all of them for None."""
+        return list(self) if names is None else [self.get(name) for name in dict.fromkeys(names)]
+
+    def refresh(self) -> None:
+        """Read files again that have changed; where that fails, the model stays as it was."""
+        for served in list(self):
+            stamp = _stamp(served.path)
+            if stamp == self._stamps[served.name]:
+                continue
+            self._stamps[served.name] = stamp
+            try:
+                found = _read(served.path)
+            except Exception as error:  # whatever is wrong with a file, the service and the other models go on
+                self.metrics.reload_failures.inc()
+                message = error if isinstance(error, RaregramError) else f"{served.path}: {type(error).__name__}"
+                log.warning("%s; the model %s goes on as it was", printable(str(message)), printable(served.name))
+                continue
+            self._models = {**self._models, served.name: ServedModel(served.name, served.path, *found)}
+            self.metrics.reloads.inc()
+            log.info("the model %s was read again", printable(served.name))
+
+    async def watch(self) -> None:
+        """Refresh now and then, for ever."""
+        while True:
+            await asyncio.sleep(self.options.poll)
+            await asyncio.to_thread(self.refresh)
+
+
+def _stamp(path: Path) -> Stamp | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _read(path: Path) -> tuple[ReadyModel, dict[str, Any]]:
+    return ReadyModel.of(Model.load(path)), file_facts(path)
+
+
+def _names(paths: Sequence[Path], models: Sequence[Model]) -> list[str]:
+    """Name models by their targets; those of the same target also by their files."""
+    targets = [model.settings.target for model in models]
+    names = [
+        target if targets.count(target) == 1 else f"{target} ({path.stem})"
+        for target, path in zip(targets, paths, strict=True)
+    ]
+    return names if len(set(names)) == len(names) else model_names([model.settings for model in models])
