@@ -587,7 +587,7 @@ def test_whatever_a_model_file_becomes_the_last_good_one_answers(states):
             failures = served.failures
             served.refresh()
             lam = {"good": 1e-3, "another": 1e-4}.get(state, lam)
-            assert served["LOC"].model.settings.lam == lam
+            assert served["LOC"].model.params.lam == lam
             news = state not in ("good", "another") and not state == last == "gone"
             assert served.failures == failures + news
             last = state

@@ -124,14 +124,14 @@ def test_4_a_model_file_of_any_fault_does_not_end_the_reloading(tmp_path, caplog
     del shapes.SHAPES["mine"]
     shelf.refresh()
     assert shelf.failures == 1
-    assert shelf["LOC"].model.settings.lam == 1e-3
+    assert shelf["LOC"].model.params.lam == 1e-3
     assert "mine" in caplog.text
     assert "goes on as it was" in caplog.text
     shapes.SHAPES["mine"] = shapes.SHAPES["words"]
     save("LOC", 1e-5)
     shelf.refresh()
     del shapes.SHAPES["mine"]
-    assert (shelf.reloads, shelf["LOC"].model.settings.lam) == (1, 1e-5)
+    assert (shelf.reloads, shelf["LOC"].model.params.lam) == (1, 1e-5)
 
 
 @pytest.mark.parametrize("out", ["o.csv", "o.jsonl", "o.parquet"])
@@ -468,7 +468,7 @@ def test_numbers_of_numpy_can_be_saved(folder):
     counts.save("c")
     rg.fit(counts, "X", keep_seen=np.bool_(True), size=np.int32(3), lam=np.float32(1e-3)).save("m")
     assert rg.Counts.load("c") == counts
-    assert rg.Model.load("m").settings.keeps_seen is True
+    assert rg.Model.load("m").params.keeps_seen is True
 
 
 def test_frames_of_pandas_are_documents():

@@ -157,7 +157,7 @@ def test_other_numbers_of_classes_are_refused(data):
 def test_odd_parameters_and_values(data):
     X, y = data
     shell = FeatureSelectiveLR(size=np.int64(4), random_state=None).fit(X, y)
-    assert shell.model_.settings.size == 4
+    assert shell.model_.params.size == 4
     odd = np.array([[True], [2.0], ["x"], [b"y"]], dtype=object)
     assert sorted(FeatureSelectiveLR("product").fit(odd, [0, 1, 0, 1]).counts_.items.to_pylist()) == [
         "1",

@@ -11,8 +11,9 @@ import pyarrow as pa
 from raregram.counts.table import Counts
 from raregram.errors import InputError, MissingExtraError, shorten
 from raregram.models.fit import fit
-from raregram.models.model import ESTIMATORS, Model
+from raregram.models.model import Model
 from raregram.models.ratios import Floats
+from raregram.models.registry import find_estimator
 from raregram.text.ngrams import LONGEST_NGRAM, NGrams
 
 try:
@@ -120,12 +121,11 @@ class FeatureSelectiveLR(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_classification_targets(y)
         classes = np.unique(y if classes is None else classes) if first else self.classes_
         _check_two(classes, y)
-        units = ESTIMATORS[self.estimator].spans == "units" if self.estimator in ESTIMATORS else True
         more = Counts.from_contexts(
             _as_items(X),
             np.where(y == classes[1], TARGET, ""),
             targets=[TARGET],
-            spans=["units"] if units else ["units", "whole"],
+            spans=find_estimator(self.estimator).spans_to_count(longest=1, shapes=False),
         )
         counts = more if first else self.counts_ + more
         n_all, n_positive = counts.totals.tolist()

@@ -114,14 +114,14 @@ class Grid:
 
     def measure(self, model: Model) -> Cell:
         """Measure a model of the back-off estimator on the contexts."""
-        s = model.settings
-        cell = self._cell("backoff", s.criterion, s.size, s.lam, model.log_ratio(types_for(model, self.contexts)))
+        p = model.params
+        cell = self._cell("backoff", p.criterion, p.size, p.lam, model.log_ratio(types_for(model, self.contexts)))
         return replace(
             cell,
-            tau=s.tau,
-            longest=s.longest,
-            shapes=bool(s.longest_shapes),
-            max_bytes=s.max_bytes,
+            tau=p.tau,
+            longest=p.longest,
+            shapes=bool(p.longest_shapes),
+            max_bytes=p.max_bytes,
             bytes=model.nbytes,
         )
 

@@ -29,6 +29,7 @@ Floats = npt.NDArray[np.float64]
 
 GRID = 2.0**44
 COARSE_GRID = 2.0**18  # sums below 64 fit into 32 bits
+LARGEST_LOG = 500.0  # of a ratio: far from what doubles hold, and further from any that is meant
 
 
 def mle(f_nu: npt.ArrayLike, n_nu: npt.ArrayLike, f_de: npt.ArrayLike, n_de: npt.ArrayLike) -> Floats:
@@ -93,6 +94,11 @@ def ridge(r0: npt.ArrayLike, p_nu: Floats, p_de: Floats, lam: float) -> Floats:
 def neutral_lam(n_nu: float, n_de: float) -> float:
     """(E4) lam0, at which an item that was never seen has the ratio 1. Negative where n_nu > n_de."""
     return 1 / (n_nu + 2) - 1 / (n_de + 2)
+
+
+def from_log(log_ratio: Floats) -> Floats:
+    """Return exp(log_ratio), finite and above 0."""
+    return np.exp(np.clip(log_ratio, -LARGEST_LOG, LARGEST_LOG))
 
 
 def log_on_grid(ratio: Floats, power: float = 1.0, grid: float = GRID) -> Floats:

@@ -15,7 +15,6 @@ from raregram.measure.rank import Top
 from raregram.models.explain import Explanation
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
-from raregram.models.tables import WholeTable
 from raregram.serve import schemas
 from raregram.serve.models import ReadyModel, Served, Shelf
 from raregram.show.heatmap import PIECE, boundary_scores, first_and_last, split_text
@@ -152,7 +151,7 @@ def _interval(model: Model, found: Explanation, level: float) -> list[float] | N
 
 def has_interval(model: Model) -> bool:
     """Whether a model knows how sure it is."""
-    return not isinstance(model.table, WholeTable)
+    return model.estimator.has_variance
 
 
 def changes(shelf: Shelf, question: schemas.ChangesQuestion, check: Check) -> dict[str, Any]:
