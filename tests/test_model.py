@@ -56,7 +56,7 @@ FITS = st.fixed_dictionaries(
 )
 
 
-def literal_terms(counts, items, *, target="LOC", estimator="selective", criterion="cet", size=10_000, lam=1e-5,
+def literal_terms(counts, items, *, target="LOC", estimator="selective", criterion="cet", size=10_000, lam=None,
                   denominator="complement", unseen="neutral", seed=0, keep_seen=False):  # fmt: skip
     """Score one N-gram the slow, obvious way."""
     column = counts.column(target)
@@ -75,12 +75,17 @@ def literal_terms(counts, items, *, target="LOC", estimator="selective", criteri
             )
         return rows
 
-    if estimator in ("mle", "direct"):
+    if estimator in ("mle", "direct", "smoothed"):
         f_nu, f_de = table(counts.whole).get(tuple(items), (0, 0))
-        ratio = (
-            ratios.mle(f_nu, n_nu, f_de, n_de) if estimator == "mle" else ratios.direct(f_nu, n_nu, f_de, n_de, lam)
-        )
-        return [float(ratios.log_on_grid(ratio))]
+        ratio = {
+            "mle": lambda: ratios.mle(f_nu, n_nu, f_de, n_de),
+            "direct": lambda: ratios.direct(f_nu, n_nu, f_de, n_de, 1e-5 if lam is None else lam),
+            "smoothed": lambda: ratios.smoothed(
+                f_nu, n_nu, f_de, n_de, 1 if lam is None else lam, len(table(counts.whole)) + 1
+            ),
+        }[estimator]
+        return [float(ratios.log_on_grid(ratio()))]
+    lam = 1e-5 if lam is None else lam
     terms = []
     for k, item in enumerate(items):
         seen = {key[0]: f for key, f in table((k, k + 1)).items()}
@@ -284,7 +289,10 @@ def test_scores_do_not_depend_on_the_machine_s_threads(model, corpus):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"estimator": "best"}, "estimator parameter of fit must be one of 'mle', 'direct', 'product', 'selective'"),
+        (
+            {"estimator": "best"},
+            "estimator parameter of fit must be one of 'mle', 'direct', 'smoothed', 'product'",
+        ),
         ({"criterion": "mi"}, "criterion parameter of fit must be one of 'random', 'tf', 'cet'.*Got 'mi'"),
         ({"size": 0}, "size parameter of fit must be a whole number >= 1. Got 0"),
         ({"lam": -1}, "lam parameter of fit must be a finite number >= 0. Got -1"),
@@ -466,9 +474,9 @@ def test_an_estimator_says_its_settings(counts, backed_off):
 
 def test_spans_of_each_estimator(counts, backed_off):
     units = [(0, 1), (1, 2), (2, 3), (3, 4)]
-    models = {name: rg.fit(counts, "LOC", name) for name in ("mle", "direct", "product", "selective")}
+    models = {name: rg.fit(counts, "LOC", name) for name in ESTIMATORS if name != "backoff"}
     spans = {name: [rows.span for rows in model.estimator.rows()] for name, model in models.items()}
-    assert spans == {"mle": [(0, 4)], "direct": [(0, 4)], "product": units, "selective": units}
+    assert spans == {"mle": [(0, 4)], "direct": [(0, 4)], "smoothed": [(0, 4)], "product": units, "selective": units}
     assert {(0, 1), (3, 4), (2, 4), (1, 4), (6, 8)} <= {rows.span for rows in backed_off.estimator.rows()}
     assert (0, 4) not in backed_off.estimator.required_spans(backed_off.settings)
 

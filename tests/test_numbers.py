@@ -190,7 +190,7 @@ def huge(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("estimator", ["mle", "direct", "product", "selective", "backoff"])
+@pytest.mark.parametrize("estimator", ["mle", "direct", "smoothed", "product", "selective", "backoff"])
 def test_what_the_commands_print_is_json_without_accidental_infinity(huge, estimator, monkeypatch):
     """Infinity and "no evidence" appear only where `mle` and `direct` document them, and as strings."""
     monkeypatch.chdir(huge)

@@ -36,10 +36,11 @@ class FeatureSelectiveLR(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     `decision_function` is the natural logarithm of p(x | positive class) / p(x | negative class).
 
     Args:
-        estimator: "selective" (the default), "product", "direct" or "mle"; see `raregram.fit`, like the next ones.
+        estimator: "selective" (the default), "product", "direct", "smoothed" or "mle"; see `raregram.fit`, like the
+            next ones.
         criterion: the score function of "selective".
         size: how many categories "selective" keeps in each column.
-        lam: the ridge.
+        lam: the ridge; for "smoothed" the frequency that is added.
         unseen: "neutral" or "formula".
         fit_prior: whether `predict` and `predict_proba` use the class frequencies; else both classes are even,
             and `predict` tells the sign of `decision_function`.

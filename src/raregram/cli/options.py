@@ -11,7 +11,7 @@ from raregram.errors import ParameterError, check_choice, must_be
 
 # These repeat names that the library defines, since importing it would make `--help` wait for NumPy and Arrow.
 # A test compares them.
-EstimatorName = Literal["mle", "direct", "product", "selective", "backoff"]
+EstimatorName = Literal["mle", "direct", "smoothed", "product", "selective", "backoff"]
 Criterion = Literal["random", "tf", "cet", "chi2", "chi2_printed", "gss", "gss_abs"]
 SpanCriterion = Literal["gain", Criterion]
 Side = Literal["left", "right"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -19,7 +20,7 @@ from raregram.counts.table import DENOMINATORS, LARGEST_TOTAL, SIDES, Counts
 from raregram.errors import check_choice, check_count, check_lam, must_be
 from raregram.models import ratios
 from raregram.models.explain import Term
-from raregram.models.frequencies import Frequencies
+from raregram.models.frequencies import Frequencies, Index
 from raregram.models.ratios import Floats
 from raregram.text.ngrams import ABSENT, KINDS, LONGEST_NGRAM, Numbers
 
@@ -130,6 +131,7 @@ class Estimator(ABC):
 
     name: ClassVar[str]
     Params: ClassVar[type[Parameters]] = Parameters
+    defaults: ClassVar[Facts] = {"lam": 1e-5}
     has_variance: ClassVar[bool] = True
     explains_interval: ClassVar[bool] = False  # whether an explanation shows the interval
     by_frequency: ClassVar[bool] = False  # whether a row is as strong as its term, or as its term times its frequency
@@ -143,14 +145,15 @@ class Estimator(ABC):
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @classmethod
-    @abstractmethod
     def choose(cls, counts: Counts, n_de: int, options: Options) -> Parameters:
         """Return the parameters that the arguments of `fit` ask for, with defaults in place of None."""
+        given = {**cls.defaults, **{name: value for name, value in options.items() if value is not None}}
+        return cls.Params(**{field.name: given[field.name] for field in fields(cls.Params) if field.name in given})
 
     @classmethod
-    @abstractmethod
     def spans_to_count(cls, longest: int | None = None, shapes: bool | None = None) -> list[str]:
         """Return the names of the spans that a count table needs for this estimator."""
+        return ["units"]
 
     @classmethod
     @abstractmethod
@@ -194,7 +197,7 @@ class Estimator(ABC):
     @property
     @abstractmethod
     def nbytes(self) -> int:
-        """Bytes in memory, all tables and items together."""
+        """Bytes in memory, all tables and items together, without what `prepared` adds."""
 
     @property
     def vocabulary(self) -> pa.Array:
@@ -255,6 +258,37 @@ class Estimator(ABC):
         )
 
 
-def or_default(value: Any, default: Any) -> Any:
-    """Return the default where an argument was left out."""
-    return default if value is None else value
+@dataclass(frozen=True, eq=False)
+class LookupEstimator(Estimator):
+    """An estimator with one term for each of its spans, which depends on the frequencies of that span alone."""
+
+    index: Index  # of the frequencies of all rows
+
+    @cached_property
+    @abstractmethod
+    def values(self) -> Floats:
+        """The term of each of the distinct frequencies."""
+
+    @abstractmethod
+    def find(self, codes: Numbers) -> Index:
+        """Return the index of the frequencies of each span of each context: (contexts, spans)."""
+
+    def score(self, codes: Numbers) -> Floats:
+        """Return the log ratio of each context from its codes, (contexts, n)."""
+        return np.asarray(self.values[self.find(codes)].sum(axis=1))
+
+    def terms(self, items: tuple[str, ...], codes: Numbers) -> list[Term]:
+        """Return one term per span."""
+        found = zip(self.required_spans(self.settings), self.find(codes[None, :])[0].tolist(), strict=True)
+        return [self.term(span, items, index, float(self.values[index])) for span, index in found]
+
+    def span_rows(self, span: Span, keys: Numbers, index: Index) -> ModelRows:
+        """Return the rows of one span."""
+        return ModelRows(span, keys, self.frequencies.columns(index), self.values[index])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, all tables and items together."""
+        names = {field.name for field in fields(self)} - {"unit_terms"}
+        tables = (*(getattr(self, name) for name in names), self.values)
+        return sum(int(table.nbytes) for table in tables if hasattr(table, "nbytes"))

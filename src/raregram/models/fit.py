@@ -32,14 +32,15 @@ def fit(
     Args:
         counts: the frequencies.
         target: the numerator; may be left out where the table has only one target.
-        estimator: "mle" and "direct" look at the whole N-gram; "product" multiplies the ratios of all its items
-            ("all used"); "selective" those of the selected items; "backoff" goes on from the items to ever longer
-            suffixes, and from rare items to their shapes.
+        estimator: "mle", "direct" and "smoothed" look at the whole N-gram; "product" multiplies the ratios of all its
+            items ("all used"); "selective" those of the selected items; "backoff" goes on from the items to ever
+            longer suffixes, and from rare items to their shapes.
         criterion: how spans are scored: one of `raregram.selection.CRITERIA` for "selective" (None: "cet"), and also
             "gain" for "backoff" (None: that).
         size: how many items "selective" keeps at each position (None: 10,000), or how many spans "backoff" keeps of
             each position and length (None: all that say something).
-        lam: the ridge; 0 for none. None: 1e-5, and 12 / n_de for "backoff", whose priors are then worth 12 contexts.
+        lam: the ridge; 0 for none. None: 1e-5, and 12 / n_de for "backoff", whose priors then weigh 12 contexts. For
+            "smoothed" it is alpha, the frequency that is added to every N-gram; None: 1.
         denominator: "complement" compares with all other contexts, "all" with all contexts.
         unseen: the factor of an item never seen at its position: "neutral" is 1, "formula" the unit formula
             with zero frequencies. "backoff" has its own ways.

@@ -112,7 +112,7 @@ class Model:
                 `items`, -1 for any other item.
 
         For `mle` and `direct` it is minus infinity where f_nu is 0; for `mle`, infinite where f_de is 0, and
-        NaN where both are 0.
+        NaN where both are 0; `smoothed` with lam = 0 is `mle`.
         """
         if not _is_encoded(ngrams):
             ngrams = _as_sequence(ngrams)

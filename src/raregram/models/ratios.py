@@ -12,10 +12,11 @@ number   function          equation
 (E3)     `unit`            1 / ((f_de + 1) / (n_de + 2) + lam) * (f_nu + 1) / (n_nu + 2)
 (E4)     `neutral_lam`     1 / (n_nu + 2) - 1 / (n_de + 2), the lam at which (E3) is 1 for f = 0
 (E5)     `towards`         (f_nu / n_nu + lam * r0) / (f_de / n_de + lam)
+(E6)     `smoothed`        ((f_nu + alpha) / (n_nu + alpha V)) / ((f_de + alpha) / (n_de + alpha V))
 =======  ================  ==================================================================
 
 (E1) to (E3) are the estimators of Kikuchi, Yoshida, Umemura and Ozono (arXiv 2111.03350, 2021); (E5) is this
-project's, and so are the numbers.
+project's, and so are the numbers. (E6) is the classical way around frequencies of 0.
 """
 
 from __future__ import annotations
@@ -89,6 +90,21 @@ def ridge(r0: npt.ArrayLike, p_nu: Floats, p_de: Floats, lam: float) -> Floats:
     """(E5) of relative frequencies that are known to be such."""
     estimate = (p_nu + lam * np.asarray(r0)) / (p_de + lam)
     return np.where((p_nu == 0) & (p_de == 0), r0, estimate)
+
+
+def smoothed(
+    f_nu: npt.ArrayLike, n_nu: npt.ArrayLike, f_de: npt.ArrayLike, n_de: npt.ArrayLike, alpha: float, types: int
+) -> Floats:
+    """(E6) The ratio of two relative frequencies with additive smoothing; `types` is V, what could be seen.
+
+    >>> smoothed([0, 1, 100], 10_000, [0, 20, 2000], 10_000_000, alpha=1, types=1000).round(1)
+    array([909.2,  86.6,  45.9])
+    """
+    check_lam(alpha, "smoothed", "alpha")
+    f_nu, n_nu, f_de, n_de = frequencies(f_nu, n_nu, f_de, n_de)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p_nu, p_de = (f_nu + alpha) / (n_nu + alpha * types), (f_de + alpha) / (n_de + alpha * types)
+        return np.asarray(p_nu / p_de)
 
 
 def neutral_lam(n_nu: float, n_de: float) -> float:

@@ -10,10 +10,10 @@ from raregram.errors import check_choice
 from raregram.models.backoff.estimate import Backoff
 from raregram.models.base import Estimator, Settings
 from raregram.models.units import Product, Selective
-from raregram.models.whole import MLE, Direct
+from raregram.models.whole import MLE, Direct, Smoothed
 
 ESTIMATORS: dict[str, type[Estimator]] = {
-    estimator.name: estimator for estimator in (MLE, Direct, Product, Selective, Backoff)
+    estimator.name: estimator for estimator in (MLE, Direct, Smoothed, Product, Selective, Backoff)
 }
 
 

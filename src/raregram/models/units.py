@@ -15,8 +15,7 @@ from raregram.counts.storage import Span, SpanRows
 from raregram.counts.table import Counts, Ints, compact
 from raregram.errors import check_choice, check_count
 from raregram.models import intervals, ratios, selection
-from raregram.models.base import BLOCK, Estimator, Facts, ModelRows, Options, Parameters, Settings, or_default
-from raregram.models.explain import Term
+from raregram.models.base import BLOCK, Facts, LookupEstimator, ModelRows, Options, Parameters, Settings
 from raregram.models.frequencies import Index, pool
 from raregram.models.ratios import Floats
 from raregram.text.ngrams import Numbers
@@ -37,24 +36,14 @@ class ProductParameters(Parameters):
 
 
 @dataclass(frozen=True, eq=False)
-class Product(Estimator):
+class Product(LookupEstimator):
     """(15) with all weights 1: the product of the ratios (16) of all items."""
 
-    index: Index  # (n, items + 1): the last column, code -1, is for any other item
+    # index is (n, items + 1): the last column, code -1, is for any other item
     unit_terms: Floats | None = None  # (n, items + 1), if prepared
 
     name = "product"
     Params: ClassVar[type[Parameters]] = ProductParameters
-
-    @classmethod
-    def choose(cls, counts: Counts, n_de: int, options: Options) -> Parameters:
-        """Return the ridge, 1e-5 where none is given."""
-        return ProductParameters(lam=or_default(options["lam"], 1e-5), unseen=options["unseen"])
-
-    @classmethod
-    def spans_to_count(cls, longest: int | None = None, shapes: bool | None = None) -> list[str]:
-        """Return the units."""
-        return ["units"]
 
     @classmethod
     def required_spans(cls, settings: Settings) -> list[Span]:
@@ -99,7 +88,7 @@ class Product(Estimator):
         values[~used] = 0.0
         return values
 
-    def _find(self, codes: Numbers) -> Index:
+    def find(self, codes: Numbers) -> Index:
         """Return the index of the frequencies of each item: (contexts, n)."""
         return self.index[np.arange(len(self.index)), codes]
 
@@ -110,7 +99,7 @@ class Product(Estimator):
     def score(self, codes: Numbers) -> Floats:
         """Return the sum of the terms of each context."""
         if self.unit_terms is None:
-            return np.asarray(self.values[self._find(codes)].sum(axis=1))
+            return super().score(codes)
         total, term = np.zeros(len(codes)), np.empty(BLOCK)
         for first in range(0, len(codes), BLOCK):
             block = total[first : first + BLOCK]
@@ -129,32 +118,19 @@ class Product(Estimator):
         """Return the log ratio of one context."""
         return float(sum(view[code] for view, code in zip(self._views, codes, strict=True)))
 
-    def terms(self, items: tuple[str, ...], codes: Numbers) -> list[Term]:
-        """Return one term per item."""
-        index = self._find(codes[None, :])[0].tolist()
-        spans = self.required_spans(self.settings)
-        return [self.term(span, items, at, float(self.values[at])) for span, at in zip(spans, index, strict=True)]
-
     def variance(self, codes: Numbers) -> Floats:
         """Return the squared coefficient of variation of each context's ratio."""
         f, s = self.frequencies, self.settings
         counted = f.selected.copy()  # what was left out on purpose has the factor 1 for sure
         counted[0] = s.params.keeps_seen  # what was never seen has not
         variance = intervals.unit_variance(f.f_nu, f.f_de, s.n_de, s.params.lam)
-        return np.asarray(np.where(counted, variance, 0.0)[self._find(codes)].sum(axis=1))
+        return np.asarray(np.where(counted, variance, 0.0)[self.find(codes)].sum(axis=1))
 
     def rows(self) -> Iterator[ModelRows]:
         """Yield the items of each position."""
         for span, index in zip(self.required_spans(self.settings), self.index, strict=True):
             items = np.flatnonzero(index).astype(np.int32)
-            there = index[items]
-            yield ModelRows(span, items[:, None], self.frequencies.columns(there), self.values[there])
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory, all tables and items together."""
-        terms = 0 if self.unit_terms is None else self.unit_terms.nbytes
-        return sum(int(a.nbytes) for a in (self.items, self.frequencies, self.index, self.values)) + terms
+            yield self.span_rows(span, items[:, None], index[items])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,18 +159,13 @@ class Selective(Product):
 
     name = "selective"
     Params: ClassVar[type[Parameters]] = SelectiveParameters
+    defaults = {"lam": 1e-5, "criterion": "cet", "size": 10_000}  # noqa: RUF012 - never changed
 
     @classmethod
-    def choose(cls, counts: Counts, n_de: int, options: Options) -> SelectiveParameters:
-        """Return the parameters; 10,000 items per position by CET where nothing else is given."""
-        return SelectiveParameters(
-            lam=or_default(options["lam"], 1e-5),
-            unseen=options["unseen"],
-            keeps_seen=options["keep_seen"] or options["unseen"] == "formula",
-            criterion=or_default(options["criterion"], "cet"),
-            size=or_default(options["size"], 10_000),
-            seed=options["seed"],
-        )
+    def choose(cls, counts: Counts, n_de: int, options: Options) -> Parameters:
+        """Return the parameters; what is not selected is stored if it is asked for, or counts."""
+        keeps_seen = options["keep_seen"] or options["unseen"] == "formula"
+        return super().choose(counts, n_de, {**options, "keeps_seen": keeps_seen})
 
     @classmethod
     def select(cls, f_nu: Ints, f_de: Ints, position: int, settings: Settings) -> npt.NDArray[np.bool_]:

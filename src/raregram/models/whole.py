@@ -16,30 +16,23 @@ from raregram.counts.storage import Span, SpanRows, row_bytes
 from raregram.counts.table import Counts, compact
 from raregram.errors import InputError, ParameterError
 from raregram.models import ratios
-from raregram.models.base import Estimator, ModelRows, Options, Parameters, Settings, or_default
-from raregram.models.explain import Term
+from raregram.models.base import LookupEstimator, ModelRows, Options, Parameters, Settings
 from raregram.models.frequencies import Index, pool
 from raregram.models.ratios import Floats
 from raregram.text.ngrams import Numbers
 
 
 @dataclass(frozen=True, eq=False)
-class Whole(Estimator):
+class Whole(LookupEstimator):
     """A table of all whole N-grams; a subclass says what ratio their frequencies give."""
 
     keys: npt.NDArray[Any]  # (rows,) sorted: the codes of each N-gram as one value
-    index: Index  # (rows,)
 
     has_variance = False
 
     @abstractmethod
     def ratio(self, f_nu: npt.ArrayLike, f_de: npt.ArrayLike) -> Floats:
         """Return the likelihood ratio of each pair of frequencies."""
-
-    @classmethod
-    def choose(cls, counts: Counts, n_de: int, options: Options) -> Parameters:
-        """Return the ridge; 1e-5 where none is given."""
-        return cls.Params(lam=or_default(options["lam"], 1e-5))
 
     @classmethod
     def spans_to_count(cls, longest: int | None = None, shapes: bool | None = None) -> list[str]:
@@ -72,48 +65,29 @@ class Whole(Estimator):
     @classmethod
     def build(cls, settings: Settings, items: pa.Array, rows: Mapping[Span, SpanRows]) -> Whole:
         """Make an estimator from its rows."""
-        (span,) = cls.required_spans(settings)
-        frequencies, index = pool(rows[span].values)
-        return cls(settings, items, frequencies, row_bytes(rows[span].keys), index)
+        (part,) = (rows[span] for span in cls.required_spans(settings))
+        frequencies, index = pool(part.values)
+        return cls(settings, items, frequencies, index, row_bytes(part.keys))
 
     @cached_property
     def values(self) -> Floats:
         """The log ratio of each of the distinct frequencies."""
         return ratios.log_on_grid(self.ratio(self.frequencies.f_nu, self.frequencies.f_de))
 
-    def _find(self, codes: Numbers) -> Index:
+    def find(self, codes: Numbers) -> Index:
         """Return the index of the frequencies of each context; 0 where it was never seen."""
-        if not len(codes):
-            return self.index[:0]
         wanted = row_bytes(codes.astype(np.int32, copy=False))
         row = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
-        found = (_bytes(self.keys[row]) == _bytes(wanted)).all(axis=1)
-        return np.where(found, self.index[row], self.index.dtype.type(0))
+        found = (self._codes(self.keys[row]) == codes).all(axis=1)
+        return np.where(found, self.index[row], self.index.dtype.type(0))[:, None]
 
-    def score(self, codes: Numbers) -> Floats:
-        """Return the log ratio of each context."""
-        return np.asarray(self.values[self._find(codes)])
-
-    def terms(self, items: tuple[str, ...], codes: Numbers) -> list[Term]:
-        """Return the one term."""
-        index = int(self._find(codes[None, :])[0])
-        return [self.term((0, self.settings.n), items, index, float(self.values[index]))]
+    def _codes(self, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Undo `row_bytes`."""
+        return keys.view(">i4" if self.settings.n > 1 else keys.dtype).reshape(-1, self.settings.n)
 
     def rows(self) -> Iterator[ModelRows]:
         """Yield the one span."""
-        codes = self.keys.view(">i4") if self.settings.n > 1 else self.keys
-        keys = codes.reshape(-1, self.settings.n).astype(np.int32)
-        yield ModelRows((0, self.settings.n), keys, self.frequencies.columns(self.index), self.values[self.index])
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory, all tables and items together."""
-        arrays = (self.items, self.frequencies, self.keys, self.index, self.values)
-        return sum(int(array.nbytes) for array in arrays)
-
-
-def _bytes(rows: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    return np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), -1)
+        yield self.span_rows((0, self.settings.n), self._codes(self.keys).astype(np.int32), self.index)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,3 +125,20 @@ class Direct(Whole):
     def ratio(self, f_nu: npt.ArrayLike, f_de: npt.ArrayLike) -> Floats:
         """Return the ridge estimate."""
         return ratios.direct(f_nu, self.settings.n_nu, f_de, self.settings.n_de, self.settings.params.lam)
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothed(Whole):
+    """The ratio of two additively smoothed relative frequencies; `lam` is alpha, the frequency that is added.
+
+    V is the number of distinct N-grams seen, and one more for all that were not. The classical rival of a direct
+    estimate of the ratio, against which section II of the paper argues.
+    """
+
+    name = "smoothed"
+    defaults = {"lam": 1.0}  # noqa: RUF012 - never changed
+
+    def ratio(self, f_nu: npt.ArrayLike, f_de: npt.ArrayLike) -> Floats:
+        """Return the ratio of the smoothed frequencies."""
+        s = self.settings
+        return ratios.smoothed(f_nu, s.n_nu, f_de, s.n_de, s.params.lam, types=len(self.keys) + 1)

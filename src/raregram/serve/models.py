@@ -46,11 +46,12 @@ class ReadyModel(Model):
         """Return the log ratio of one context of n items."""
         get = self._code_of.get
         codes = [get(item, ABSENT) for item in items]
-        if ABSENT in codes:
-            for position, code in enumerate(codes):
-                if code == ABSENT:
-                    pair = self.estimator.encode_unknown([items[position]], remember=False)
-                    codes[position] = int(pair[0 if position == self.settings.nearest else 1][0])
+        if ABSENT in codes and self.estimator.uses_shapes:
+            unknown = [position for position, code in enumerate(codes) if code == ABSENT]
+            pairs = self.estimator.encode_unknown([items[position] for position in unknown], remember=False)
+            nearest, elsewhere = (pair.tolist() for pair in pairs)
+            for row, position in enumerate(unknown):
+                codes[position] = (nearest if position == self.settings.nearest else elsewhere)[row]
         return self.estimator.score_one(codes)
 
     def _encode_items(self, items: pa.Array) -> tuple[Numbers, Numbers]:
