@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +17,10 @@ from conftest import corpora
 from raregram.counts.storage import SpanRows
 from raregram.counts.table import DENOMINATORS, SIDES
 from raregram.errors import FileError, InputError, ParameterError
-from raregram.models import backoff
-from raregram.models.model import CRITERIA_OF_SPANS, MANY
-from raregram.models.pairs import PairTable
-from raregram.models.pruning import LEAST_GAIN
+from raregram.models.backoff.pairs import PairTable
+from raregram.models.backoff.parameters import CRITERIA_OF_SPANS
+from raregram.models.backoff.prune import LEAST_GAIN
+from raregram.models.model import MANY
 from raregram.text.ngrams import ABSENT, CHUNK
 from raregram.text.shapes import SHAPES, letter_shape, word_shape
 
@@ -225,7 +224,7 @@ def test_letters_have_shapes_of_their_own(sample, how, data):
 def test_rows_are_those_that_were_counted_and_what_they_add(sample, how):
     """Every row of a model has the frequencies of the table, and suffixes the correction of the definition."""
     model, literal = fit(sample, how), Literal(sample, how[0], **how[1])
-    names = model.vocabulary.to_pylist()
+    names = model.estimator.vocabulary.to_pylist()
     n = literal.n
     corrections = {}
     for context in sample[0]:
@@ -234,9 +233,12 @@ def test_rows_are_those_that_were_counted_and_what_they_add(sample, how):
         for kind, outwards, steps in (("items", items, of_items), ("shapes", shapes, of_shapes)):
             corrections |= {(kind, tuple(outwards[:length])): step[-1] for length, step in enumerate(steps, 1)}
     held = Counter()
-    for (start, end), keys, cells, values in model.rows():
+    for rows in model.estimator.rows():
+        start, end = rows.span
         kind = "anywhere" if start == 2 * n else "shapes" if start >= n else "items"
-        for key, cell, value in zip(keys.tolist(), cells.tolist(), values.tolist(), strict=True):
+        for key, frequencies, value in zip(
+            rows.keys.tolist(), rows.values.tolist(), rows.terms.tolist(), strict=True
+        ):
             row = [names[number] for number in key]
             outwards = tuple(row[::-1] if literal.side == "left" else row)
             distance = n - 1 - start % n if literal.side == "left" else start % n
@@ -248,7 +250,7 @@ def test_rows_are_those_that_were_counted_and_what_they_add(sample, how):
             else:
                 expected = literal.seen(f"suffix of {kind}", outwards)
                 assert value == pytest.approx(corrections[kind, outwards], abs=1e-4)
-            assert (model.cells.f_nu[cell], model.cells.f_de[cell]) == expected
+            assert frequencies == [*expected, 1]
     for (kind, length), count in held.items():  # and all of them
         if kind != "anywhere" and length > 1:
             keys = {
@@ -269,9 +271,9 @@ def test_a_small_model_by_hand():
 
 def test_the_default_ridge_is_worth_twelve_contexts():
     counts = rg.Counts.from_contexts([["in"]] * 3 + [["of"]] * 24, ["T"] * 3 + [None] * 24)
-    chosen = rg.fit(counts, "T", "backoff").settings
+    chosen = rg.fit(counts, "T", "backoff").params
     assert (chosen.lam, chosen.unit_lam, chosen.tau) == (0.5, 5.0, 0.5)
-    assert rg.fit(counts, "T", "backoff", lam=0.25).settings.unit_lam == 2.5
+    assert rg.fit(counts, "T", "backoff", lam=0.25).params.unit_lam == 2.5
 
 
 # Limits
@@ -300,7 +302,7 @@ def test_at_high_frequencies_the_ratio_is_the_observed_one(frequencies, how, dat
             contexts, f_nu * times, f_de * times, target="T", spans=spans, side=counting["side"]
         )
         model = rg.fit(counts, "T", "backoff", size=EVERYTHING, tau=fitting["tau"], shapes=fitting["shapes"])
-        assert model.settings.longest == n
+        assert model.params.longest == n
         errors.append(np.abs(model.log_ratio(contexts) - observed).max())
     assert errors[2] < 1e-3
     assert errors[2] <= errors[1] + ROUNDING
@@ -647,10 +649,11 @@ def test_suffixes_are_held_for_their_gain_or_for_that_of_longer_ones(sample, how
             gain[tuple(outwards[:length])] = f_nu * correction - expected * math.expm1(correction)
     for suffix in [suffix for suffix in gain if len(suffix) == 3]:
         gain[suffix[:2]] = max(gain[suffix[:2]], gain[suffix])
-    names, held = model.vocabulary.to_pylist(), set()
-    for (start, end), keys, _, _ in model.rows():
+    names, held = model.estimator.vocabulary.to_pylist(), set()
+    for part in model.estimator.rows():
+        start, end = part.span
         if start < 3 and end - start > 1:
-            rows = [tuple(names[number] for number in key) for key in keys.tolist()]
+            rows = [tuple(names[number] for number in key) for key in part.keys.tolist()]
             held |= {row[::-1] if literal.side == "left" else row for row in rows}
     for length in (2, 3):
         reached = {suffix for suffix in gain if len(suffix) == length and (length == 2 or suffix[:2] in held)}
@@ -730,7 +733,7 @@ def test_every_form_of_input_gives_the_same_scores(sample, how, room, data):
 
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64])
 def test_item_numbers_of_every_type_are_numbers(newswire, newswire_model, kind):
-    most = min(np.iinfo(kind).max, newswire_model.table.size - 1)
+    most = min(np.iinfo(kind).max, newswire_model.estimator.num_codes - 1)
     numbers = np.concatenate(
         [newswire_model.numbers(newswire[0][:500]), np.random.default_rng(0).integers(0, 128, (500, 4))]
     )
@@ -741,24 +744,14 @@ def test_item_numbers_of_every_type_are_numbers(newswire, newswire_model, kind):
 
 def test_numbers_for_shapes_and_for_the_rest(newswire_model):
     known, of_shape, rest = newswire_model.numbers(["in in in in", "in in in Nameless", "in in in (?!"])[:, 3]
-    assert 0 <= known < len(newswire_model.items) <= of_shape < newswire_model.table.size - 1
-    assert rest == newswire_model.table.size - 1
-    last = newswire_model.table.size - 1
+    assert 0 <= known < len(newswire_model.items) <= of_shape < newswire_model.estimator.num_codes - 1
+    assert rest == newswire_model.estimator.num_codes - 1
+    last = newswire_model.estimator.num_codes - 1
     numbers = newswire_model.numbers(["in in in in"] * 2)
     numbers[:, 3] = [ABSENT, last]
     assert len(set(newswire_model.log_ratio(numbers))) == 1
     with pytest.raises(InputError, match=f"item numbers must be from -1 to {last}"):
         newswire_model.log_ratio(np.full((1, 4), last + 1))
-
-
-def test_what_is_remembered_of_other_items_is_forgotten_in_time(newswire_counts, monkeypatch):
-    """Items that the model does not hold are looked up by their shapes, and some were asked for before."""
-    texts = [f"in the old {name}" for name in ("Bern", "Paris", "Turin", "12", "jumped", "(?!")]
-    expected = rg.fit(newswire_counts, "T", "backoff", size=EVERYTHING).log_ratio(texts)
-    monkeypatch.setattr(backoff, "REMEMBERED", 2)
-    model = rg.fit(newswire_counts, "T", "backoff", size=EVERYTHING)
-    assert [model.log_ratio([text])[0] for text in texts[:3]] == expected[:3].tolist()
-    np.testing.assert_array_equal(model.log_ratio(texts), expected)  # three known ones, and three new ones
 
 
 def in_small_parts(model, texts):
@@ -1014,7 +1007,7 @@ def test_what_the_table_counts_is_what_is_used():
         (["shapes:2"], 1, 2),
         (["suffixes:9", "shapes:9"], 4, 4),
     ]:
-        chosen = rg.fit(rg.Counts.from_contexts(*contexts, spans=spans), "T", "backoff").settings
+        chosen = rg.fit(rg.Counts.from_contexts(*contexts, spans=spans), "T", "backoff").params
         assert (chosen.longest, chosen.longest_shapes) == (longest, shapes)
 
 
@@ -1066,9 +1059,3 @@ def test_many_pairs_in_one_bucket_are_all_found():
     assert np.diff(table.begins).max() > 3  # buckets of several
     np.testing.assert_array_equal(order[table.find(parents, items)], np.arange(len(codes)))
     assert (table.find(parents + 2**41, items) == ABSENT).all()
-
-
-def test_settings_of_other_estimators_are_not_touched(newswire_counts):
-    plain = rg.fit(newswire_counts, "T", "product").settings
-    assert (plain.tau, plain.unit_lam, plain.longest, plain.longest_shapes) == (None,) * 4
-    assert replace(plain, lam=0.5).lam == 0.5

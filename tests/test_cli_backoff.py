@@ -16,9 +16,9 @@ import pytest
 import raregram as rg
 from conftest import peak_kilobytes
 from raregram.cli import main, options
+from raregram.models.backoff.estimate import PRIOR_CONTEXTS, UNIT_RIDGE
+from raregram.models.backoff.parameters import CRITERIA_OF_SPANS
 from raregram.models.explain import Explanation, Term
-from raregram.models.fit import CONTEXTS_WORTH, UNIT_RIDGE
-from raregram.models.model import CRITERIA_OF_SPANS
 
 RAREGRAM = Path(sys.executable).with_name("raregram")
 SPANS = ["units", "suffixes:5", "shapes:8"]
@@ -78,7 +78,7 @@ def test_fit_counts_suffixes_and_shapes_and_has_the_defaults_of_the_library(run,
     expected = folder / ("named.rgm" if source == "train.counts" else "loc.rgm")
     assert (folder / "mine.rgm").read_bytes() == expected.read_bytes()
     assert (facts["criterion"], facts["size"], facts["tau"], facts["max_bytes"]) == ("gain", None, 0.5, None)
-    assert facts["lam"] == CONTEXTS_WORTH / facts["n_de"]
+    assert facts["lam"] == PRIOR_CONTEXTS / facts["n_de"]
     assert facts["unit_lam"] == UNIT_RIDGE * facts["lam"]
     assert (facts["longest"], facts["longest_shapes"], facts["shape"]) == (4, 4, "words")
 

@@ -61,7 +61,7 @@ SPACED = ["New York", "York in", "x\u00a0y", "tab\tted", "two\nlines", "\u2028",
 LETTERS = [*"abé😀 \\xu", "\x1b", "\u00a0"]
 BREAKS = ["\n", "\t", "\r", "\u2028"]  # not in lines of text
 LABELS = ["LOC", "PER", "O", "", None, "a,b", "x=y", "\x1b[2J", "é"]
-ESTIMATORS = ["selective", "product", "backoff", "mle", "direct"]
+ESTIMATORS = ["selective", "product", "backoff", "mle", "direct", "smoothed"]
 NUMBERS = {"log_ratio", "lower", "upper"}
 
 
@@ -144,7 +144,7 @@ def test_scores_are_those_of_the_library_whatever_the_files(data):
     """Every reader x every writer: rows in order, columns by name, missing ones empty, numbers to the last bit."""
     kind, n = data.draw(st.sampled_from(["words", "letters"])), data.draw(st.integers(1, 3))
     model = trained(kind, n, data.draw(st.sampled_from(ESTIMATORS)))
-    interval = data.draw(st.booleans()) and model.settings.estimator not in ("mle", "direct")
+    interval = data.draw(st.booleans()) and model.estimator.has_variance
     files, writer = data.draw(tables(kind, n)), data.draw(st.sampled_from(SCORE_WRITERS))
     columns = [column for _, order, _ in files for column in order]
     with written(files, kind) as (folder, names), blocks(data.draw(st.booleans())):

@@ -71,7 +71,7 @@ def slow_f1(train, contexts, target, k, setting):
     options = {"lam": setting["lam"]}
     if setting["criterion"]:
         options |= {"criterion": setting["criterion"], "size": setting["size"], "seed": SMALL["seed"]}
-    counts = rg.count(train, n=3, targets=["LOC", "PER"])
+    counts = rg.count(train, n=3, targets=["LOC", "PER"], spans=["units", "whole"])
     model = rg.fit(counts, target, setting["estimator"], **options)
     types = {}
     for document in contexts:
@@ -90,9 +90,11 @@ def test_the_cells_equal_a_slow_implementation(results, config, documents):
     parts = [[documents[i] for i in order[a:b]] for a, b in ((0, 60), (60, 80), (80, 100))]
     cells = [cell for cell in results["cells"] if cell["estimator"] != "backoff"]
     chosen = [cell for cell in cells if cell["test_f1"] is not None]
-    assert len(cells) == 2 * (3 + len(tuning.CRITERIA) * 3 * 2)
-    assert len(chosen) == 2 * (2 + len(tuning.CRITERIA) * 3)
-    for cell in [*chosen[::5], *cells[::17]]:
+    assert len(cells) == 2 * (3 + len(tuning.CRITERIA) * 3 * 2 + len(tuning.ALPHAS))
+    assert len(chosen) == 2 * (2 + len(tuning.CRITERIA) * 3 + 1)
+    assert {cell["estimator"] for cell in chosen} == {"product", "selective", "smoothed"}
+    smoothed = [cell for cell in cells if cell["estimator"] == "smoothed"]
+    for cell in [*chosen[::5], *cells[::17], *smoothed]:
         assert cell["valid_f1"] == pytest.approx(slow_f1(parts[0], parts[1], cell["target"], 15, cell))
         if cell["test_f1"] is not None:
             assert cell["test_f1"] == pytest.approx(slow_f1(parts[0], parts[2], cell["target"], 15, cell))
@@ -105,6 +107,8 @@ def test_what_is_chosen_is_chosen_on_validation(results):
         chosen = {entry["family"]: entry for entry in results["chosen"] if entry["target"] == target}
         assert chosen["selective"]["valid_f1"] == best
         assert chosen["all used lam=0"]["lam"] == 0
+        smoothed = [cell for cell in results["cells"] if (cell["target"], cell["estimator"]) == (target, "smoothed")]
+        assert chosen["smoothed"]["valid_f1"] == max(cell["valid_f1"] for cell in smoothed)
         off_test = chosen["selective, size read off the test curve"]
         assert off_test["test_f1"] == max(cell["test_f1"] for cell in cells if cell["test_f1"] is not None)
         overall = results["targets"][target]["evaluations"]["selective"]["overall"]

@@ -119,7 +119,7 @@ def test_colours_grow_with_the_log_ratio():
 
 def test_explanations_without_evidence_are_drawn():
     counts = rg.Counts.from_contexts(["a b", "c d"], ["X", None], spans=["units", "whole"])
-    for estimator in ("mle", "direct"):
+    for estimator in ("mle", "direct", "smoothed"):
         model = rg.fit(counts, "X", estimator)
         for context in ("a b", "c d", "e f"):
             Tags(model.explain(context)._repr_html_())

@@ -305,7 +305,7 @@ def test_many_contexts_have_the_intervals_of_few():
     np.testing.assert_array_equal(model.interval(many), np.tile(model.interval(NGRAMS), (12_000, 1)))
 
 
-@pytest.mark.parametrize("estimator", ["mle", "direct"])
+@pytest.mark.parametrize("estimator", ["mle", "direct", "smoothed"])
 def test_whole_ngrams_have_no_interval(estimator):
     model = rg.fit(rg.Counts.from_ngrams(["a b", "b c"], [1, 2], [3, 4]), estimator=estimator)
     with pytest.raises(ParameterError, match=f"the estimator '{estimator}' has no interval"):

@@ -106,7 +106,7 @@ def test_a_large_key_is_found_too(corpus, meter):
     labels = np.where(rng.random(len(texts)) < 0.3, "T", "O")
     counts = rg.Counts.from_contexts(texts, labels, spans=["units", "suffixes:3"])
     model = rg.fit(counts, "T", "backoff", shapes=0, lam=1e-9, unit_lam=1e-9)
-    assert model.table.words.suffixes[0].pairs.keys.dtype == np.uint64
+    assert model.estimator.words.suffixes[0].pairs.keys.dtype == np.uint64
     assert np.array_equal(model.log_ratio(texts), without_loops(lambda: model.log_ratio(texts)))
 
 

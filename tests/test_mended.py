@@ -472,7 +472,7 @@ def test_numbers_of_numpy_can_be_saved(folder):
     counts.save("c")
     rg.fit(counts, "X", keep_seen=np.bool_(True), size=np.int32(3), lam=np.float32(1e-3)).save("m")
     assert rg.Counts.load("c") == counts
-    assert rg.Model.load("m").settings.keeps_seen is True
+    assert rg.Model.load("m").params.keeps_seen is True
 
 
 def test_frames_of_pandas_are_documents():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,9 @@ from raregram.counts.table import DENOMINATORS, SIDES
 from raregram.errors import FileError, InputError, ParameterError
 from raregram.measure.synthetic import SyntheticCorpus
 from raregram.models import ratios, selection
-from raregram.models.model import COLUMNS, ESTIMATORS, UNSEEN
+from raregram.models.base import COLUMNS
+from raregram.models.registry import ESTIMATORS
+from raregram.models.units import UNSEEN
 from raregram.text import shapes
 from raregram.text.ngrams import KINDS
 
@@ -54,7 +56,7 @@ FITS = st.fixed_dictionaries(
 )
 
 
-def literal_terms(counts, items, *, target="LOC", estimator="selective", criterion="cet", size=10_000, lam=1e-5,
+def literal_terms(counts, items, *, target="LOC", estimator="selective", criterion="cet", size=10_000, lam=None,
                   denominator="complement", unseen="neutral", seed=0, keep_seen=False):  # fmt: skip
     """Score one N-gram the slow, obvious way."""
     column = counts.column(target)
@@ -73,12 +75,17 @@ def literal_terms(counts, items, *, target="LOC", estimator="selective", criteri
             )
         return rows
 
-    if estimator in ("mle", "direct"):
+    if estimator in ("mle", "direct", "smoothed"):
         f_nu, f_de = table(counts.whole).get(tuple(items), (0, 0))
-        ratio = (
-            ratios.mle(f_nu, n_nu, f_de, n_de) if estimator == "mle" else ratios.direct(f_nu, n_nu, f_de, n_de, lam)
-        )
-        return [float(ratios.log_on_grid(ratio))]
+        ratio = {
+            "mle": lambda: ratios.mle(f_nu, n_nu, f_de, n_de),
+            "direct": lambda: ratios.direct(f_nu, n_nu, f_de, n_de, 1e-5 if lam is None else lam),
+            "smoothed": lambda: ratios.smoothed(
+                f_nu, n_nu, f_de, n_de, 1 if lam is None else lam, len(table(counts.whole)) + 1
+            ),
+        }[estimator]
+        return [float(ratios.log_on_grid(ratio()))]
+    lam = 1e-5 if lam is None else lam
     terms = []
     for k, item in enumerate(items):
         seen = {key[0]: f for key, f in table((k, k + 1)).items()}
@@ -119,7 +126,7 @@ def test_product_without_ridge_is_bernoulli_naive_bayes(corpus, counts):
     checked = 0
     for k, categories in enumerate(encoder.categories_):
         for item in categories:
-            value = model.values[model.table.cells[k, names.index(item)]]
+            value = model.estimator.values[model.estimator.index[k, names.index(item)]]
             assert value == pytest.approx(difference[checked], abs=1e-12)
             checked += 1
     assert checked == len(difference) == sum(model.sizes)
@@ -155,9 +162,9 @@ def test_ties_are_stable_under_permutation_of_the_input(corpus, options, shuffle
     shuffled = tuple(list(column) for column in zip(*rows, strict=True))
     one, other = fit_or_skip(count(corpus), **options), fit_or_skip(count(shuffled), **options)
     assert one.items.equals(other.items)
-    for (_, keys, cells), (_, other_keys, other_cells) in zip(one.table.rows(), other.table.rows(), strict=True):
-        np.testing.assert_array_equal(keys, other_keys)
-        np.testing.assert_array_equal(one.cells.values(cells), other.cells.values(other_cells))
+    for rows, other_rows in zip(one.estimator.rows(), other.estimator.rows(), strict=True):
+        np.testing.assert_array_equal(rows.keys, other_rows.keys)
+        np.testing.assert_array_equal(rows.values, other_rows.values)
 
 
 @given(corpora(n=3, min_size=3), FITS)
@@ -228,7 +235,7 @@ def test_unseen_item_is_neutral_or_follows_the_formula(counts):
 
 def test_explanations_tell_selected_from_seen_from_unknown(counts):
     compact, full = (rg.fit(counts, "LOC", size=1, lam=0, keep_seen=keep) for keep in (False, True))
-    (best,) = compact.items.take(compact.table.cells[3, :-1].nonzero()[0]).to_pylist()
+    (best,) = compact.items.take(compact.estimator.index[3, :-1].nonzero()[0]).to_pylist()
     ngram = f"the of said {best}"
     np.testing.assert_array_equal(compact.log_ratio([ngram]), full.log_ratio([ngram]))
     first, *_, last = compact.explain(ngram).terms
@@ -282,7 +289,10 @@ def test_scores_do_not_depend_on_the_machine_s_threads(model, corpus):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"estimator": "best"}, "estimator parameter of fit must be one of 'mle', 'direct', 'product', 'selective'"),
+        (
+            {"estimator": "best"},
+            "estimator parameter of fit must be one of 'mle', 'direct', 'smoothed', 'product'",
+        ),
         ({"criterion": "mi"}, "criterion parameter of fit must be one of 'random', 'tf', 'cet'.*Got 'mi'"),
         ({"size": 0}, "size parameter of fit must be a whole number >= 1. Got 0"),
         ({"lam": -1}, "lam parameter of fit must be a finite number >= 0. Got -1"),
@@ -364,11 +374,9 @@ def backed_off(corpus):
 
 
 WRONG_SETTINGS = [
-    ("estimator", "best", "one of 'mle', 'direct', 'product', 'selective', 'backoff'"),
     ("side", "up", "one of 'left', 'right'"),
     ("kind", "lines", "one of 'words', 'letters'"),
     ("denominator", "rest", "one of 'complement', 'all'"),
-    ("unseen", "zero", "one of 'neutral', 'formula'"),
     ("lam", -1e-9, "a finite number >= 0"),
     ("criterion", "mi", "one of 'random', 'tf', 'cet'"),
     ("size", 0, "a whole number >= 1"),
@@ -379,15 +387,16 @@ WRONG_SETTINGS = [
     ("n_de", -1, "a whole number >= 0"),
     ("n_de", 2**53 + 1, f"a whole number <= {2**53}"),
     ("target", None, "a string"),
-    ("shape", 5, "a string"),
     ("corpus", 5, "a string"),
 ]
 WRONG_FOR_SELECTIVE = [
+    ("unseen", "zero", "one of 'neutral', 'formula'"),
     ("criterion", "gain", "one of 'random', 'tf', 'cet'"),
     ("size", None, "a whole number >= 1"),
     ("seed", -1, "a whole number >= 0"),
 ]
 WRONG_FOR_BACKOFF = [
+    ("shape", 5, "a string"),
     ("lam", 0, "from 1e-30 to 1e+30 for the back-off estimator"),
     ("unit_lam", 0.0, "from 1e-30 to 1e+30 for the back-off estimator"),
     ("unit_lam", None, "a finite number >= 0"),
@@ -402,19 +411,28 @@ WRONG_FOR_BACKOFF = [
 ]
 
 
+def changed(model, **changes):
+    """Return the settings of a model with other values, of which some are parameters of the estimator."""
+    names = {field.name for field in fields(model.params)}
+    params = replace(model.params, **{name: value for name, value in changes.items() if name in names})
+    return replace(
+        model.settings, params=params, **{name: value for name, value in changes.items() if name not in names}
+    )
+
+
 @pytest.mark.parametrize(("name", "value", "requirement"), WRONG_SETTINGS)
 def test_wrong_settings_are_named_for_every_estimator(model, backed_off, name, value, requirement):
     message = re.escape(f"The {name} parameter of fit must be {requirement}") + f".*Got {value!r} instead"
-    for settings in (model.settings, backed_off.settings):
+    for some in (model, backed_off):
         with pytest.raises(ParameterError, match=message.replace("'random'", "(?:'gain', )?'random'")):
-            replace(settings, **{name: value})
+            changed(some, **{name: value})
 
 
 @pytest.mark.parametrize(("name", "value", "requirement"), WRONG_FOR_SELECTIVE)
 def test_wrong_settings_of_a_selection_are_named(model, name, value, requirement):
     message = re.escape(f"The {name} parameter of fit must be {requirement}") + f".*Got {value!r} instead"
     with pytest.raises(ParameterError, match=message):
-        replace(model.settings, **{name: value})
+        changed(model, **{name: value})
 
 
 @pytest.mark.parametrize(("name", "value", "requirement"), WRONG_FOR_BACKOFF)
@@ -422,25 +440,25 @@ def test_wrong_settings_of_a_back_off_are_named(backed_off, name, value, require
     with pytest.raises(
         ParameterError, match=re.escape(f"The {name} parameter of fit must be {requirement}. Got {value!r}")
     ):
-        replace(backed_off.settings, **{name: value})
+        changed(backed_off, **{name: value})
 
 
 def test_settings_at_the_ends_of_their_ranges_are_right(model, backed_off):
     least = {"lam": 0, "size": 1, "seed": 0, "n": 1, "n_nu": 0, "n_de": 0}
-    assert vars(replace(model.settings, **least)).items() >= least.items()
-    most = {"n": 1000, "n_nu": 2**53, "n_de": 2**53, "shape": "words", "corpus": "a digest"}
-    assert vars(replace(model.settings, **most)).items() >= most.items()
-    assert replace(backed_off.settings, longest=0, longest_shapes=0).longest == 0
-    assert replace(backed_off.settings, longest=4, longest_shapes=4).longest == 4
+    assert changed(model, **least).header().items() >= least.items()
+    most = {"n": 1000, "n_nu": 2**53, "n_de": 2**53, "corpus": "a digest"}
+    assert changed(model, **most).header().items() >= most.items()
+    assert changed(backed_off, longest=0, longest_shapes=0).params.longest == 0
+    assert changed(backed_off, longest=4, longest_shapes=4).params.longest == 4
     for change in ({"tau": 0}, {"tau": 1}, {"size": None}, {"size": 1}, {"max_bytes": 1}, {"criterion": "tf"}):
-        assert replace(backed_off.settings, **change) != backed_off.settings
+        assert changed(backed_off, **change) != backed_off.settings
 
 
 def test_settings_are_plain_numbers_whatever_they_were_given_as(model, backed_off):
-    plain = replace(model.settings, lam=np.float32(0.5), size=np.int64(3), seed=np.int8(2))
+    plain = replace(model.params, lam=np.float32(0.5), size=np.int64(3), seed=np.int8(2))
     assert [type(value) for value in (plain.lam, plain.size, plain.seed)] == [float, int, int]
     numbers = {"unit_lam": np.float32(0.5), "tau": 1, "max_bytes": np.int64(10**6)}
-    plain = replace(backed_off.settings, **numbers)
+    plain = replace(backed_off.params, **numbers)
     assert [type(getattr(plain, name)) for name in numbers] == [float, float, int]
     assert (plain.unit_lam, plain.tau, plain.max_bytes) == (0.5, 1.0, 10**6)
 
@@ -450,16 +468,17 @@ def test_an_estimator_says_its_settings(counts, backed_off):
     assert str(rg.fit(counts, "LOC", "direct", lam=0.25).settings) == "direct, lam 0.25"
     selective = rg.fit(counts, "LOC", "selective", criterion="gss", size=12_000, lam=1e-4)
     assert str(selective.settings) == "selective gss 12,000, lam 0.0001"
-    assert str(replace(backed_off.settings, lam=0.02, tau=0.5)) == "backoff gain 1,000,000, lam 0.02, tau 0.5"
-    assert str(replace(backed_off.settings, lam=0.02, tau=0.5, size=None)) == "backoff, lam 0.02, tau 0.5"
+    assert str(changed(backed_off, lam=0.02, tau=0.5)) == "backoff gain 1,000,000, lam 0.02, tau 0.5"
+    assert str(changed(backed_off, lam=0.02, tau=0.5, size=None)) == "backoff, lam 0.02, tau 0.5"
 
 
 def test_spans_of_each_estimator(counts, backed_off):
     units = [(0, 1), (1, 2), (2, 3), (3, 4)]
-    spans = {name: rg.fit(counts, "LOC", name).settings.spans for name in ("mle", "direct", "product", "selective")}
-    assert spans == {"mle": [(0, 4)], "direct": [(0, 4)], "product": units, "selective": units}
-    assert {(0, 1), (3, 4), (2, 4), (1, 4), (6, 8)} <= set(backed_off.settings.spans)
-    assert (0, 4) not in backed_off.settings.spans
+    models = {name: rg.fit(counts, "LOC", name) for name in ESTIMATORS if name != "backoff"}
+    spans = {name: [rows.span for rows in model.estimator.rows()] for name, model in models.items()}
+    assert spans == {"mle": [(0, 4)], "direct": [(0, 4)], "smoothed": [(0, 4)], "product": units, "selective": units}
+    assert {(0, 1), (3, 4), (2, 4), (1, 4), (6, 8)} <= {rows.span for rows in backed_off.estimator.rows()}
+    assert (0, 4) not in backed_off.estimator.required_spans(backed_off.settings)
 
 
 def test_repr_says_the_model_in_a_line(counts):
@@ -473,10 +492,10 @@ def test_repr_says_the_model_in_a_line(counts):
 
 def test_size_in_memory_is_that_of_all_tables(counts):
     model = rg.fit(counts, "LOC", "product")
-    table, cells = model.table.cells.nbytes, len(model.cells.f_nu)
-    assert table == 4 * (20 + 1) * model.table.cells.itemsize  # a position, and an item or another
-    # A cell has two frequencies of 4 bytes, a flag, and a log ratio of 8.
-    assert model.nbytes == model.items.nbytes + table + cells * (4 + 4 + 1 + 8)
+    index, distinct = model.estimator.index, len(model.estimator.frequencies.f_nu)
+    assert index.nbytes == 4 * (20 + 1) * index.itemsize  # a position, and an item or another
+    # Distinct ones are two frequencies of 4 bytes, a flag, and a log ratio of 8.
+    assert model.nbytes == model.items.nbytes + index.nbytes + distinct * (4 + 4 + 1 + 8)
 
 
 def test_sizes_count_what_is_selected_and_not_what_is_seen(counts):
@@ -488,7 +507,8 @@ def test_sizes_count_what_is_selected_and_not_what_is_seen(counts):
 @pytest.mark.parametrize("estimator", ["selective", "mle", "backoff"])
 def test_item_numbers_reach_from_minus_one_to_the_last_item(counts, backed_off, estimator):
     model = backed_off if estimator == "backoff" else rg.fit(counts, "LOC", estimator, size=3)
-    last = (model.table.size if estimator == "backoff" else len(model.items)) - 1
+    last = model.estimator.num_codes - 1
+    assert (last >= len(model.items)) == (estimator == "backoff")  # codes for shapes, and for the rest
     at_the_ends = model.log_ratio(np.array([[-1] * 4, [last] * 4, [0] * 4]))
     assert at_the_ends.shape == (3,)
     for wrong in (-2, last + 1):
@@ -686,7 +706,7 @@ def test_a_missing_shape_function_is_named_when_a_model_is_loaded(backed_off, tm
     monkeypatch.setitem(shapes.SHAPES, "mine", shapes.SHAPES["words"])
     counts = rg.Counts.from_contexts(["a b", "c d"], ["T", None], spans=["shapes:2"], shape="mine")
     rg.fit(counts, "T", "backoff").save(tmp_path / "m")
-    assert rg.Model.load(tmp_path / "m").settings.shape == "mine"
+    assert rg.Model.load(tmp_path / "m").params.shape == "mine"
     monkeypatch.delitem(shapes.SHAPES, "mine")
     with pytest.raises(ParameterError, match=f"{tmp_path / 'm'}: .*'mine'"):
         rg.Model.load(tmp_path / "m")
@@ -694,10 +714,10 @@ def test_a_missing_shape_function_is_named_when_a_model_is_loaded(backed_off, tm
 
 def forge(model, path, parts=None, **changes):
     """Write a model file with other settings or rows, whose digest fits."""
-    held = {span: SpanRows(span, keys, model.cells.values(cells)) for span, keys, cells, _ in model.rows()}
-    settings_ = asdict(model.settings) | changes
+    held = {rows.span: rows for rows in model.estimator.rows()}
+    header = model.settings.header() | changes
     parts = tuple((held | (parts or {})).values())
-    storage.write(path, SpanTable("model", settings_, COLUMNS, model.vocabulary, parts))
+    storage.write(path, SpanTable("model", header, COLUMNS, model.estimator.vocabulary, parts))
 
 
 def test_a_model_file_with_one_fault_is_refused_by_name(counts, tmp_path):

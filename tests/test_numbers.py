@@ -22,7 +22,7 @@ import raregram as rg
 from conftest import as_dictionary, corpora
 from raregram.cli import app
 from raregram.errors import InputError
-from raregram.models.tables import make_cells
+from raregram.models.frequencies import pool
 
 RAREGRAM = Path(sys.executable).with_name("raregram")
 LARGEST = 2**53
@@ -80,22 +80,22 @@ def test_scores_are_numbers_up_to_the_largest_frequencies(observed):
 @given(
     st.lists(st.tuples(FREQUENCIES, FREQUENCIES, st.integers(0, 1)), min_size=1, max_size=600), st.integers(0, 2**53)
 )
-def test_cells_keep_the_largest_frequencies(rows, offset):
+def test_pooled_frequencies_keep_the_largest_frequencies(rows, offset):
     values = np.array(
         [*rows, *((f_nu + offset // 2, f_de ^ offset, held) for f_nu, f_de, held in rows)], dtype=np.int64
     )
-    cells, numbers = make_cells(values)
-    assert cells.values(numbers).tolist() == values.tolist()
+    frequencies, index = pool(values)
+    assert frequencies.columns(index).tolist() == values.tolist()
 
 
-def test_cells_keep_many_different_large_frequencies():
+def test_pooled_frequencies_keep_many_different_large_frequencies():
     """More combinations than one whole number of 64 bits can tell apart."""
     rng = np.random.default_rng(0)
     values = np.column_stack(
         [rng.integers(0, LARGEST, 5000), rng.integers(0, LARGEST, 5000), np.ones(5000, np.int64)]
     )
-    cells, numbers = make_cells(values)
-    assert (cells.values(numbers) == values).all()
+    frequencies, index = pool(values)
+    assert (frequencies.columns(index) == values).all()
 
 
 @st.composite
@@ -190,7 +190,7 @@ def huge(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("estimator", ["mle", "direct", "product", "selective", "backoff"])
+@pytest.mark.parametrize("estimator", ["mle", "direct", "smoothed", "product", "selective", "backoff"])
 def test_what_the_commands_print_is_json_without_accidental_infinity(huge, estimator, monkeypatch):
     """Infinity and "no evidence" appear only where `mle` and `direct` document them, and as strings."""
     monkeypatch.chdir(huge)

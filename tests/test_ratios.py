@@ -49,6 +49,22 @@ def test_mle_without_denominator_is_infinite_or_nan():
     np.testing.assert_array_equal(ratios.mle([0], 0, [0], 0), [np.nan])
 
 
+def test_smoothed_by_hand():
+    """Two N-grams and one place for all others, so V = 3; alpha = 1/2."""
+    seen = ratios.smoothed([3, 1, 0], 4, [0, 6, 0], 6, alpha=0.5, types=3)
+    assert seen == pytest.approx([(3.5 / 5.5) / (0.5 / 7.5), (1.5 / 5.5) / (6.5 / 7.5), (0.5 / 5.5) / (0.5 / 7.5)])
+    assert (np.array([3.5, 1.5, 0.5]) / 5.5).sum() == pytest.approx(1)  # each of the two is a distribution
+
+
+def test_smoothed_without_smoothing_is_mle():
+    f_nu, f_de = [3, 0, 5, 0], [1, 4, 0, 0]
+    expected = ratios.mle(f_nu, 8, f_de, 5)
+    np.testing.assert_array_equal(ratios.smoothed(f_nu, 8, f_de, 5, alpha=0, types=7), expected)
+    assert np.isfinite(ratios.smoothed(f_nu, 8, f_de, 5, alpha=1e-3, types=7)).all()
+    with pytest.raises(errors.ParameterError, match="alpha parameter of smoothed must be a finite number >= 0"):
+        ratios.smoothed(f_nu, 8, f_de, 5, alpha=-1, types=7)
+
+
 def test_direct_without_ridge_is_mle():
     f_nu, f_de = [0, 1, 0, 7], [0, 0, 3, 4]
     np.testing.assert_array_equal(ratios.direct(f_nu, 9, f_de, 9, 0), ratios.mle(f_nu, 9, f_de, 9))

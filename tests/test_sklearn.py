@@ -22,7 +22,7 @@ if int(sklearn.__version__.split(".")[1]) < 8:
     LEFT_OUT.add("check_positive_only_tag_during_fit")  # then failed of itself for categories, before any fit
 CHECKS = [
     (estimator, check)
-    for name in ("selective", "product", "direct", "mle")
+    for name in ("selective", "product", "direct", "smoothed", "mle")
     for estimator, check in estimator_checks_generator(FeatureSelectiveLR(name))
     if check.func.__name__ not in LEFT_OUT
 ]
@@ -68,7 +68,7 @@ def test_probabilities_use_the_class_prior(data):
     np.testing.assert_array_equal(even.predict(X), shell.decision_function(X) > 0)
 
 
-@pytest.mark.parametrize("estimator", ["selective", "product", "direct", "mle"])
+@pytest.mark.parametrize("estimator", ["selective", "product", "direct", "smoothed", "mle"])
 def test_partial_fit_is_fit_to_the_last_bit(data, estimator):
     X, y = data
     whole = FeatureSelectiveLR(estimator, size=4).fit(X, y)
@@ -157,7 +157,7 @@ def test_other_numbers_of_classes_are_refused(data):
 def test_odd_parameters_and_values(data):
     X, y = data
     shell = FeatureSelectiveLR(size=np.int64(4), random_state=None).fit(X, y)
-    assert shell.model_.settings.size == 4
+    assert shell.model_.params.size == 4
     odd = np.array([[True], [2.0], ["x"], [b"y"]], dtype=object)
     assert sorted(FeatureSelectiveLR("product").fit(odd, [0, 1, 0, 1]).counts_.items.to_pylist()) == [
         "1",

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from raregram.counts.count import count
     from raregram.counts.table import Counts
     from raregram.models import ratios, selection
+    from raregram.models.base import Settings
     from raregram.models.explain import Explanation, Term
     from raregram.models.fit import fit
-    from raregram.models.model import Model, Settings
+    from raregram.models.model import Model
     from raregram.show.heatmap import heat_map
 
 # Imported when first used, so that `raregram --help` does not wait for NumPy and Arrow.
@@ -32,7 +33,7 @@ _HOME = {
     "Counts": "raregram.counts.table",
     "Explanation": "raregram.models.explain",
     "Model": "raregram.models.model",
-    "Settings": "raregram.models.model",
+    "Settings": "raregram.models.base",
     "Term": "raregram.models.explain",
     "count": "raregram.counts.count",
     "errors": "raregram.errors",

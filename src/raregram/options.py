@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, TypeVar, get_args
 
 from raregram.errors import check_choice, check_count, check_lam, must_be
 
-EstimatorName = Literal["mle", "direct", "product", "selective", "backoff"]
+EstimatorName = Literal["mle", "direct", "smoothed", "product", "selective", "backoff"]
 Criterion = Literal["random", "tf", "cet", "chi2", "chi2_printed", "gss", "gss_abs"]
 SpanCriterion = Literal["gain", Criterion]
 Side = Literal["left", "right"]

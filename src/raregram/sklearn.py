@@ -11,8 +11,9 @@ import pyarrow as pa
 from raregram.counts.table import Counts
 from raregram.errors import InputError, MissingExtraError, shorten
 from raregram.models.fit import fit
-from raregram.models.model import ESTIMATORS, Model
+from raregram.models.model import Model
 from raregram.models.ratios import Floats
+from raregram.models.registry import find_estimator
 from raregram.text.ngrams import LONGEST_NGRAM, NGrams
 
 try:
@@ -35,10 +36,11 @@ class FeatureSelectiveLR(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     `decision_function` is the natural logarithm of p(x | positive class) / p(x | negative class).
 
     Args:
-        estimator: "selective" (the default), "product", "direct" or "mle"; see `raregram.fit`, like the next ones.
+        estimator: "selective" (the default), "product", "direct", "smoothed" or "mle"; see `raregram.fit`, like the
+            next ones.
         criterion: the score function of "selective".
         size: how many categories "selective" keeps in each column.
-        lam: the ridge.
+        lam: the ridge; for "smoothed" the frequency that is added.
         unseen: "neutral" or "formula".
         fit_prior: whether `predict` and `predict_proba` use the class frequencies; else both classes are even,
             and `predict` tells the sign of `decision_function`.
@@ -120,12 +122,11 @@ class FeatureSelectiveLR(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_classification_targets(y)
         classes = np.unique(y if classes is None else classes) if first else self.classes_
         _check_two(classes, y)
-        units = ESTIMATORS[self.estimator].spans == "units" if self.estimator in ESTIMATORS else True
         more = Counts.from_contexts(
             _as_items(X),
             np.where(y == classes[1], TARGET, ""),
             targets=[TARGET],
-            spans=["units"] if units else ["units", "whole"],
+            spans=find_estimator(self.estimator).spans_to_count(longest=1, shapes=False),
         )
         counts = more if first else self.counts_ + more
         n_all, n_positive = counts.totals.tolist()

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from raregram.spark.session import Cluster
     from raregram.text.ngrams import NGrams
 
-LONGEST = 5  # suffix that `fit` counts for `backoff`, unless told,
-LONGEST_SHAPES = 8  # and suffix of shapes
 STANDARD_INPUT = "-"
 
 
@@ -95,7 +93,7 @@ def fit(
         int | None,
         typer.Option(
             help="For `backoff`: the longest suffix. [default: the longest that was counted, which is "
-            f"{LONGEST} items from contexts]",
+            "5 items from contexts]",
             show_default=False,
         ),
     ] = None,
@@ -134,6 +132,7 @@ def fit(
     from raregram.atomic import check_target
     from raregram.corpus.contexts import read_counts
     from raregram.models import fit as fitting
+    from raregram.models.registry import find_estimator
     from raregram.show.progress import progress
 
     for name, ridge in (("lam", lam), ("unit_lam", unit_lam)):  # before the input is read, which may take long
@@ -151,7 +150,7 @@ def fit(
             parse_columns(columns),
             progress=tick,
             target=target,
-            spans=_spans(estimator, longest, shapes),
+            spans=find_estimator(estimator).spans_to_count(longest, shapes),
             side=side,
             kind=kind,
             denominator=denominator,
@@ -353,14 +352,6 @@ def info(
     from raregram.show.describe import describe
 
     print_facts(describe(file), as_json)
-
-
-def _spans(estimator: str, longest: int | None, shapes: bool | None) -> list[str]:
-    """Return what to count of contexts for an estimator."""
-    if estimator == "backoff":
-        suffixes = f"suffixes:{LONGEST if longest is None else longest}"
-        return ["units", suffixes] if shapes is False else ["units", suffixes, f"shapes:{LONGEST_SHAPES}"]
-    return ["units", "whole"] if estimator in ("mle", "direct") else ["units"]
 
 
 def _scored(

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from raregram.counts.storage import find_rows
 from raregram.counts.table import Counts, Ints
 from raregram.errors import InputError, ParameterError, check_count
-from raregram.models.model import Model, Settings
+from raregram.models.base import Settings
+from raregram.models.model import Model
 from raregram.models.ratios import Floats
 from raregram.text.ngrams import number_items
 

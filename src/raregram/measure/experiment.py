@@ -249,6 +249,7 @@ def _run_target(
     best = {name: test.fit(cell) for name, cell in families.items() if name in SHOWN_FAMILIES}
     backoff = _run_backoff(config, valid, test, work, say)
     best |= backoff.models
+    smoothed = _run_smoothed(valid, test, work / f"{number}-smoothed.json")
     evaluations = {
         name: evaluate(model, splits.test, k=config.k, training=splits.train) for name, model in best.items()
     }
@@ -256,6 +257,7 @@ def _run_target(
         "cells": [
             *({**_named(cell), "valid_f1": cell.f1, "test_f1": test_f1.get(_setting(cell))} for cell in tried),
             *backoff.cells,
+            *smoothed,
         ],
         "chosen": [
             *(
@@ -263,6 +265,7 @@ def _run_target(
                 for name, cell in families.items()
             ),
             *backoff.chosen,
+            *({"family": "smoothed", **cell} for cell in smoothed if cell["test_f1"] is not None),
         ],
         "rooms": _rooms(valid, curves, families["selective"], test_f1),
         "evaluations": {name: _as_plain(evaluation) for name, evaluation in evaluations.items()},
@@ -310,6 +313,14 @@ def _run_backoff(config: Config, valid: Grid, test: Grid, work: Path, say: Say) 
     shown = {"backoff": (None, None), "backoff, 1 MB": (None, ONE_MB)}
     chosen = [{"family": name, **scored[limit]} for name, limit in shown.items()]
     return BackoffResults(cells, chosen, models)
+
+
+def _run_smoothed(valid: Grid, test: Grid, path: Path) -> list[dict[str, Any]]:
+    """Tune alpha of the smoothed estimator on validation; the best is measured on test, too."""
+    tried = _stored(path, lambda: list(valid.smoothed()))
+    best = choose(tried)
+    (scored,) = test.smoothed((best.lam,))
+    return [{**_named(cell), "valid_f1": cell.f1, "test_f1": scored.f1 if cell == best else None} for cell in tried]
 
 
 def _rooms(

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from raregram.counts.storage import find_rows
 from raregram.counts.table import Counts, Ints
 from raregram.errors import InputError, check_choice, check_count, check_lam
 from raregram.measure.evaluate import TOP, check_layout, correct_types, f1_score, top_hits, types_for
@@ -32,6 +33,7 @@ CRITERIA = ("random", "tf", "cet", "chi2", "chi2_printed", "gss")
 SIZES = (100, 500, 1_000, 5_000, 10_000, 50_000, 100_000)
 LAMS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 WORTHS = (3.0, 6.0, 12.0, 24.0, 48.0)  # lam of the back-off estimator times n_de: contexts that a prior is worth
+ALPHAS = (1e-3, 1e-2, 1e-1, 1.0)  # that the smoothed estimator adds to frequencies
 TAUS = (0.3, 0.4, 0.5, 0.6, 0.7)
 
 
@@ -92,6 +94,19 @@ class Grid:
         for lam in lams:
             yield self._cell("product", None, None, lam, self._terms.scores(tiers, lam, 1)[:, 0])
 
+    def smoothed(self, alphas: Sequence[float] = ALPHAS) -> Iterator[Cell]:
+        """Yield the ratio of smoothed frequencies of whole N-grams for every alpha."""
+        span, (n_nu, n_de) = self.counts.whole, self.counts.sizes(self.target, self.denominator)
+        keys = self.counts.rows[span].keys
+        codes = number_items(self.contexts.items, self.counts.items)[self.contexts.rows[span].keys]
+        row, found = find_rows(keys, codes)
+        f_nu, f_de = (
+            np.where(found, f[row], 0) for f in self.counts.frequencies(span, self.target, self.denominator)
+        )
+        for alpha in alphas:
+            ratio = ratios.smoothed(f_nu, n_nu, f_de, n_de, alpha, types=len(keys) + 1)
+            yield self._cell("smoothed", None, None, alpha, ratios.log_on_grid(ratio))
+
     def backoff(self, worths: Sequence[float] = WORTHS, taus: Sequence[float] = TAUS) -> Iterator[Cell]:
         """Yield the back-off estimator for every lam x tau, then with less at the best of them."""
         n_de = self.counts.sizes(self.target, self.denominator)[1]
@@ -114,14 +129,14 @@ class Grid:
 
     def measure(self, model: Model) -> Cell:
         """Measure a model of the back-off estimator on the contexts."""
-        s = model.settings
-        cell = self._cell("backoff", s.criterion, s.size, s.lam, model.log_ratio(types_for(model, self.contexts)))
+        p = model.params
+        cell = self._cell("backoff", p.criterion, p.size, p.lam, model.log_ratio(types_for(model, self.contexts)))
         return replace(
             cell,
-            tau=s.tau,
-            longest=s.longest,
-            shapes=bool(s.longest_shapes),
-            max_bytes=s.max_bytes,
+            tau=p.tau,
+            longest=p.longest,
+            shapes=bool(p.longest_shapes),
+            max_bytes=p.max_bytes,
             bytes=model.nbytes,
         )
 
@@ -140,13 +155,10 @@ class Grid:
 
     def fit(self, cell: Cell) -> Model:
         """Fit the model of a cell."""
-        options: dict[str, Any] = {"lam": cell.lam, "denominator": self.denominator, "unseen": self.unseen}
-        if cell.estimator == "backoff":
-            names = ("size", "tau", "longest", "shapes", "max_bytes")
-            options.update({name: getattr(cell, name) for name in names})
-        elif cell.criterion is not None:
-            options.update(criterion=cell.criterion, size=cell.size, seed=self.seed)
-        return fit(self.counts, self.target, cell.estimator, **options)
+        chosen = {name: getattr(cell, name) for name in ("criterion", "size", "lam", "tau", "longest", "shapes")}
+        options: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
+        common: dict[str, Any] = {"denominator": self.denominator, "unseen": self.unseen, "seed": self.seed}
+        return fit(self.counts, self.target, cell.estimator, max_bytes=cell.max_bytes, **options, **common)
 
 
 def choose(cells: Sequence[Cell]) -> Cell:

@@ -86,45 +86,45 @@ class Explanation:
 
         Those of a back-off have heads between them, and a last line that names the longest suffix.
         """
-        kinds = {term.kind for term in self.terms}
-        section = None if kinds == {"item"} else ""
         texts = [self._text(term) for term in self.terms]
-        counts = [(_count(term.f_nu), _count(term.f_de)) for term in self.terms]
         text_width = max(map(_columns, texts))
-        count_width = max(4, *(len(shown) for pair in counts for shown in pair))
-        changes, ratio = _changes(self.terms)
-        scale = max((abs(term.value) for term in self.terms if math.isfinite(term.value)), default=0) or 1.0
+        count_width = max(4, *(len(_count(f)) for term in self.terms for f in (term.f_nu, term.f_de)))
+        (changes, ratio), heads, scale = _changes(self.terms), self._heads(), self._scale()
         head = f"{'':>5}  {'':<{text_width}}  {'f_nu':>{count_width}}  {'f_de':>{count_width}}  {'term':>8}{ratio}"
         lines: list[Line] = [(head.rstrip(), None)]
-        for term, text, (f_nu, f_de), change in zip(self.terms, texts, counts, changes, strict=True):
-            if section is not None and section != _section(term, kinds):
-                section = _section(term, kinds)
-                lines.append((HEADS[section], None))
-            line = (
-                f"{_place(term):>5}  {text}{' ' * (text_width - _columns(text))}  {f_nu:>{count_width}}  "
-                f"{f_de:>{count_width}}  {_value(term):>8}{change}  {_bar(term.value / scale)}"
-            )
+        for row, (term, text, change) in enumerate(zip(self.terms, texts, changes, strict=True)):
+            lines += [(heads[row], None)] if row in heads else []
+            padding = " " * (text_width - _columns(text))
+            f_nu, f_de = (f"{_count(f):>{count_width}}" for f in (term.f_nu, term.f_de))
+            bar = _bar(term.value / scale)
+            line = f"{_position(term):>5}  {text}{padding}  {f_nu}  {f_de}  {_value(term):>8}{change}  {bar}"
             lines.append((line.rstrip(), term.value))
-        if section is not None:
+        if heads:
             longest = self.longest()
             lines.append((f"longest suffix with evidence: {'none' if longest is None else longest.text}", None))
         return lines
 
     def _repr_html_(self) -> str:
         """Draw the same in a notebook."""
-        kinds = {term.kind for term in self.terms}
-        section = None if kinds == {"item"} else ""
-        changes, _ = _changes(self.terms)
-        scale = max((abs(term.value) for term in self.terms if math.isfinite(term.value)), default=0) or 1.0
+        (changes, _), heads, scale = _changes(self.terms), self._heads(), self._scale()
         lines: list[drawing.Bar | str] = []
-        for term, change in zip(self.terms, changes, strict=True):
-            if section is not None and section != _section(term, kinds):
-                section = _section(term, kinds)
-                lines.append(HEADS[section])
+        for row, (term, change) in enumerate(zip(self.terms, changes, strict=True)):
+            lines += [heads[row]] if row in heads else []
             counts = (_count(term.f_nu), _count(term.f_de))
-            shown = (_place(term), self._text(term), *counts, _value(term), " ".join(change.split()))
+            shown = (_position(term), self._text(term), *counts, _value(term), " ".join(change.split()))
             lines.append(drawing.Bar(*shown, share=term.value / scale, counts=term.selected))
         return drawing.bars(self.headline(), lines)
+
+    def _heads(self) -> dict[int, str]:
+        """Return the heads between the terms of a back-off, by the index of the next term."""
+        kinds = {term.kind for term in self.terms}
+        sections = [_section(term, kinds) for term in self.terms]
+        first = [row for row, name in enumerate(sections) if row == 0 or name != sections[row - 1]]
+        return {row: HEADS[sections[row]] for row in first} if kinds != {"item"} else {}
+
+    def _scale(self) -> float:
+        """Return the largest finite term."""
+        return max((abs(term.value) for term in self.terms if math.isfinite(term.value)), default=0) or 1.0
 
     def _text(self, term: Term) -> str:
         """Show the items of a term; beside an item that is not held at its position, what stands for it."""
@@ -146,7 +146,7 @@ def visible(item: str) -> str:
     return shown if shown.strip() else "␣" * len(shown)
 
 
-def _place(term: Term) -> str:
+def _position(term: Term) -> str:
     return f"{term.start + 1}" if len(term.items) == 1 else f"{term.start + 1}-{term.end}"
 
 

@@ -12,10 +12,11 @@ number   function          equation
 (E3)     `unit`            1 / ((f_de + 1) / (n_de + 2) + lam) * (f_nu + 1) / (n_nu + 2)
 (E4)     `neutral_lam`     1 / (n_nu + 2) - 1 / (n_de + 2), the lam at which (E3) is 1 for f = 0
 (E5)     `towards`         (f_nu / n_nu + lam * r0) / (f_de / n_de + lam)
+(E6)     `smoothed`        ((f_nu + alpha) / (n_nu + alpha V)) / ((f_de + alpha) / (n_de + alpha V))
 =======  ================  ==================================================================
 
 (E1) to (E3) are the estimators of Kikuchi, Yoshida, Umemura and Ozono (arXiv 2111.03350, 2021); (E5) is this
-project's, and so are the numbers.
+project's, and so are the numbers. (E6) is the classical way around frequencies of 0.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ Floats = npt.NDArray[np.float64]
 
 GRID = 2.0**44
 COARSE_GRID = 2.0**18  # sums below 64 fit into 32 bits
+LARGEST_LOG = 500.0  # of a ratio: far from what doubles hold, and further from any that is meant
 
 
 def mle(f_nu: npt.ArrayLike, n_nu: npt.ArrayLike, f_de: npt.ArrayLike, n_de: npt.ArrayLike) -> Floats:
@@ -90,9 +92,29 @@ def ridge(r0: npt.ArrayLike, p_nu: Floats, p_de: Floats, lam: float) -> Floats:
     return np.where((p_nu == 0) & (p_de == 0), r0, estimate)
 
 
+def smoothed(
+    f_nu: npt.ArrayLike, n_nu: npt.ArrayLike, f_de: npt.ArrayLike, n_de: npt.ArrayLike, alpha: float, types: int
+) -> Floats:
+    """(E6) The ratio of two relative frequencies with additive smoothing; `types` is V, what could be seen.
+
+    >>> smoothed([0, 1, 100], 10_000, [0, 20, 2000], 10_000_000, alpha=1, types=1000).round(1)
+    array([909.2,  86.6,  45.9])
+    """
+    check_lam(alpha, "smoothed", "alpha")
+    f_nu, n_nu, f_de, n_de = frequencies(f_nu, n_nu, f_de, n_de)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p_nu, p_de = (f_nu + alpha) / (n_nu + alpha * types), (f_de + alpha) / (n_de + alpha * types)
+        return np.asarray(p_nu / p_de)
+
+
 def neutral_lam(n_nu: float, n_de: float) -> float:
     """(E4) lam0, at which an item that was never seen has the ratio 1. Negative where n_nu > n_de."""
     return 1 / (n_nu + 2) - 1 / (n_de + 2)
+
+
+def from_log(log_ratio: Floats) -> Floats:
+    """Return exp(log_ratio), finite and above 0."""
+    return np.exp(np.clip(log_ratio, -LARGEST_LOG, LARGEST_LOG))
 
 
 def log_on_grid(ratio: Floats, power: float = 1.0, grid: float = GRID) -> Floats:

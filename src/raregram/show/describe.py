@@ -10,21 +10,18 @@ import pyarrow as pa
 
 from raregram.atomic import PathLike
 from raregram.counts.storage import Span, bytes_on_disk, read_header
-from raregram.counts.table import Counts, span_names, suffix
+from raregram.counts.table import Counts, span_names
 from raregram.errors import printable
+from raregram.models.base import ModelRows
 from raregram.models.explain import visible
-from raregram.models.model import Model, Settings
-from raregram.models.ratios import Floats
-from raregram.models.tables import CellNumbers
-from raregram.text.ngrams import Numbers
+from raregram.models.model import Model
+from raregram.models.registry import read_settings
 
-BACKOFF = ("unit_lam", "tau", "longest", "longest_shapes", "shape", "max_bytes")
 STRONGEST = 8  # spans shown for and against the target
 STRONGEST_HEAD = "(log ratio, position of the first item, items, f_nu : f_de)"
 
 Facts = dict[str, Any]
-Rows = tuple[Span, Numbers, CellNumbers, Floats]  # of one span, as `Model.rows` yields them
-Entry = tuple[float, Span, Any, Any, Any]  # weight, span, key, cell and value of one row
+Entry = tuple[float, ModelRows, int]  # the strength of a row, the rows of its span, and which one it is
 
 
 def describe(path: PathLike) -> Facts:
@@ -37,7 +34,7 @@ def summary(path: PathLike) -> str:
     head = read_header(path)
     facts, size = head["header"], bytes_on_disk(path)
     if head["kind"] == "model":
-        settings = Settings(**facts)
+        settings = read_settings(facts)
         return f"model of {settings.target}, {settings}, {size / 1e6:.2f} MB"
     return f"{counts_line(facts)}, {size / 1e6:.2f} MB"
 
@@ -92,11 +89,7 @@ def model_facts(model: Model, path: PathLike, of_file: Facts | None = None) -> F
         "kind": "model",
         "target": s.target,
         "estimator": s.estimator,
-        **({"criterion": s.criterion, "size": s.size} if s.criterion else {}),
-        **({"seed": s.seed} if s.criterion == "random" else {}),
-        "lam": s.lam,
-        **({name: getattr(s, name) for name in BACKOFF} if s.estimator == "backoff" else {}),
-        **({} if s.estimator == "backoff" else {"lam0": model.lam0, "unseen": s.unseen}),
+        **model.estimator.facts(),
         "denominator": s.denominator,
         "n": s.n,
         "side": s.side,
@@ -104,7 +97,7 @@ def model_facts(model: Model, path: PathLike, of_file: Facts | None = None) -> F
         "n_nu": s.n_nu,
         "n_de": s.n_de,
         "distinct_items": len(model.items),
-        **(_held(model) if s.estimator == "backoff" else {"selected_by_position": list(model.sizes)}),
+        **model.estimator.size_facts(),
         "bytes_on_disk": of_file["bytes_on_disk"],
         "bytes_in_memory": model.nbytes,
         "digest": of_file["digest"],
@@ -129,39 +122,14 @@ def _counted_shapes(counts: Counts) -> Facts:
     return {"shape": counts.shape, "distinct_shapes": _distinct(counts, spans)}
 
 
-def _held(model: Model) -> Facts:
-    """Return how many spans a back-off model holds: single items and shapes, and suffixes by length."""
-    s = model.settings
-    sizes = {span: len(cells) for span, _, cells, _ in model.rows()}
-
-    def by_position(first: int) -> list[int]:
-        return [sizes.get((first + k, first + k + 1), 0) for k in range(s.n)]
-
-    def by_length(longest: int | None, first: int) -> dict[str, int]:
-        return {
-            str(length): sizes.get(suffix(length, s.n, s.side, first), 0) for length in range(2, (longest or 0) + 1)
-        }
-
-    shapes = {
-        "items_held_anywhere": sizes.get(s.layout.anywhere, 0),
-        "shapes_held_by_position": by_position(s.n),
-        "shape_suffixes_held_by_length": by_length(s.longest_shapes, s.n),
-    }
-    return {
-        "items_held_by_position": by_position(0),
-        "suffixes_held_by_length": by_length(s.longest, 0),
-        **(shapes if s.longest_shapes else {}),
-    }
-
-
 def strongest(model: Model, sign: int) -> list[Facts]:
     """Return the spans with the largest terms, for (sign -1) or against (+1) the target, largest first.
 
     Those of a back-off, where a suffix seen once may have a large term, are first multiplied by their frequency.
     """
-    found = [entry for rows in model.rows() for entry in _strongest_of(model, rows, sign)]
+    found = [entry for rows in model.estimator.rows() for entry in _strongest_of(model, rows, sign)]
     found.sort(key=lambda entry: entry[0])
-    return _span_facts(model, model.vocabulary, found[:STRONGEST])
+    return _span_facts(model, model.estimator.vocabulary, found[:STRONGEST])
 
 
 def strongest_by_position(model: Model) -> list[Facts]:
@@ -169,41 +137,40 @@ def strongest_by_position(model: Model) -> list[Facts]:
 
     An estimator of whole N-grams has just one, the N-gram.
     """
-    s, vocabulary = model.settings, model.vocabulary
-    units = {(k, k + 1) for k in range(s.n)} if s.spans != [(0, s.n)] else {(0, s.n)}
+    n, vocabulary = model.settings.n, model.estimator.vocabulary
+    rows_of = {rows.span: rows for rows in model.estimator.rows()}
+    spans = [(0, n)] if list(rows_of) == [(0, n)] else [(k, k + 1) for k in range(n)]
     return [
         {
-            "position": rows[0][0] + 1,
-            "held": len(rows[2]),
-            "selected": int(model.cells.selected[rows[2]].sum()),
-            "strongest_for": _span_facts(model, vocabulary, _strongest_of(model, rows, -1)),
-            "strongest_against": _span_facts(model, vocabulary, _strongest_of(model, rows, +1)),
+            "position": span[0] + 1,
+            "held": len(rows_of[span]),
+            "selected": int(rows_of[span].values[:, 2].sum()),
+            "strongest_for": _span_facts(model, vocabulary, _strongest_of(model, rows_of[span], -1)),
+            "strongest_against": _span_facts(model, vocabulary, _strongest_of(model, rows_of[span], +1)),
         }
-        for rows in model.rows()
-        if rows[0] in units
+        for span in spans
     ]
 
 
-def _strongest_of(model: Model, rows: Rows, sign: int) -> list[Entry]:
+def _strongest_of(model: Model, rows: ModelRows, sign: int) -> list[Entry]:
     """Return the strongest rows of one span, the strongest first."""
-    span, keys, cells, values = rows
-    frequency = model.cells.f_nu[cells] if sign < 0 else model.cells.f_de[cells]
-    weights = sign * values * (frequency if model.settings.estimator == "backoff" else 1)
-    speaking = np.flatnonzero(np.isfinite(weights) & (weights < 0))
-    best = speaking[np.argsort(weights[speaking], kind="stable")[:STRONGEST]]
-    return [(weights[row], span, keys[row], cells[row], values[row]) for row in best]
+    frequency = rows.values[:, 0 if sign < 0 else 1]
+    strength = sign * rows.terms * (frequency if model.estimator.by_frequency else 1)
+    speaking = np.flatnonzero(np.isfinite(strength) & (strength < 0))
+    best = speaking[np.argsort(strength[speaking], kind="stable")[:STRONGEST]]
+    return [(strength[row], rows, row) for row in best.tolist()]
 
 
 def _span_facts(model: Model, vocabulary: pa.Array, entries: Iterable[Entry]) -> list[Facts]:
     return [
         {
-            "items": vocabulary.take(keys).to_pylist(),
-            **_place(span, model.settings.n),
-            "f_nu": int(model.cells.f_nu[cell]),
-            "f_de": int(model.cells.f_de[cell]),
-            "log_ratio": float(value),
+            "items": vocabulary.take(rows.keys[row]).to_pylist(),
+            **_place(rows.span, model.settings.n),
+            "f_nu": int(rows.values[row, 0]),
+            "f_de": int(rows.values[row, 1]),
+            "log_ratio": float(rows.terms[row]),
         }
-        for _, span, keys, cell, value in entries
+        for _, rows, row in entries
     ]
 
 

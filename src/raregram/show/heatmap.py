@@ -11,7 +11,8 @@ import pyarrow as pa
 from raregram import drawing
 from raregram.errors import ParameterError
 from raregram.measure.score import score_items
-from raregram.models.model import Model, Settings
+from raregram.models.base import Settings
+from raregram.models.model import Model
 from raregram.models.ratios import Floats
 from raregram.text.ngrams import split_texts
 

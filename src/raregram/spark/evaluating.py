@@ -17,7 +17,8 @@ from raregram.counts.storage import read_header
 from raregram.counts.table import Ints, counts_columns
 from raregram.errors import InputError, ParameterError, check_count
 from raregram.measure.evaluate import BANDS, TOP, Evaluation, bands_of, metrics, recall_curve, sortable
-from raregram.models.model import Model, Settings
+from raregram.models.base import Settings
+from raregram.models.model import Model
 from raregram.spark.counting import Count
 from raregram.spark.session import Cluster, Frame, errors_explained, partition_number, quote
 from raregram.spark.sources import first_file, path_names, reader

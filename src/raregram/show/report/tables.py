@@ -63,7 +63,7 @@ def curve(results: dict[str, Any], target: str, criterion: str | None) -> dict[i
         cell["size"]: cell
         for cell in results["cells"]
         if cell["target"] == target and cell["criterion"] == criterion and cell["test_f1"] is not None
-        and (criterion is not None or cell["lam"] > 0)
+        and (criterion is not None or (cell["estimator"] == "product" and cell["lam"] > 0))
     }  # fmt: skip
 
 

@@ -1,11 +1,12 @@
 """Exact look-up of pairs of whole numbers, many at a time: the steps of a trie.
 
-A pair (parent, item) is one whole number. Numbers are sorted by a hash into buckets, and the numbers of a bucket
-stand next to each other, so there is no empty room and a look-up mostly reads two places.
+A pair (parent, item) is one key. Keys are sorted by a hash into buckets without gaps, so a look-up mostly reads two
+entries.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,20 +60,16 @@ class PairTable:
         parents, items = np.divmod(self.keys, self.keys.dtype.type(self.width))
         return parents.astype(np.intp), items.astype(np.intp)
 
-    def _find_small(self, parents: Ints, items: npt.NDArray[Any], small: npt.NDArray[np.bool_]) -> Ints:
-        """Look up those pairs that could be there."""
-        found = np.full(len(parents), ABSENT, dtype=np.int64)
-        found[small] = self.find(parents[small], items[small])
-        return found
-
     def find(self, parents: Ints, items: npt.NDArray[Any]) -> Ints:
-        """Return the place of each pair, `ABSENT` where it is not there; `parents` are 64-bit numbers."""
+        """Return the row of each pair, `ABSENT` where it is not there; `parents` are 64-bit numbers."""
         if not len(self):
             return np.full(len(parents), ABSENT, dtype=np.int64)
         codes = (parents * self.width + items).view(np.uint64)
         bucket = _bucket(codes, (len(self.begins) - 1).bit_length() - 1)
-        if self.keys.dtype == np.uint32 and codes.max(initial=0) >= 1 << 32:  # none of these is there
-            return self._find_small(parents, items, codes < 1 << 32)
+        if self.keys.dtype == np.uint32 and codes.max(initial=0) >= 1 << 32:  # none of the large ones is there
+            found, small = np.full(len(parents), ABSENT, dtype=np.int64), codes < 1 << 32
+            found[small] = self.find(parents[small], items[small])
+            return found
         codes = codes.astype(self.keys.dtype, copy=False)
         place = self.begins.take(bucket, mode="clip")
         open_ = np.flatnonzero(self.keys.take(place, mode="clip") != codes)
@@ -90,6 +87,22 @@ class PairTable:
             more = np.flatnonzero(~hit)
             open_, end, codes, at = open_.take(more), end.take(more), codes.take(more), at.take(more)
         return place.astype(np.int64)
+
+    def finder(self) -> Callable[[int, int], int]:
+        """Return a function that finds one pair, faster than NumPy's calls for arrays of one."""
+        arrays: tuple[Any, ...] = (self.keys, self.begins)
+        keys, begins = (memoryview(array) for array in arrays)
+        width, shift, multiplier, word = self.width, self.shift, int(MULTIPLIER), (1 << 64) - 1
+
+        def find(parent: int, item: int) -> int:
+            key = parent * width + item
+            bucket = ((key * multiplier) & word) >> shift
+            for row in range(begins[bucket], begins[bucket + 1]):
+                if keys[row] == key:
+                    return row
+            return ABSENT
+
+        return find
 
     @property
     def shift(self) -> int:

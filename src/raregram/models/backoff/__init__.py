@@ -1,0 +1,1 @@
+"""The back-off estimator: parameters, trie, estimate, variance, pruning."""

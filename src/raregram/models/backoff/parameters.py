@@ -1,0 +1,104 @@
+"""The parameters of the back-off estimator, and the spans that they name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from raregram.counts.storage import Span, span_order
+from raregram.counts.table import suffix
+from raregram.errors import check_choice, check_count, check_lam, must_be
+from raregram.models.base import Parameters
+from raregram.models.selection import CRITERIA
+
+CRITERIA_OF_SPANS = ("gain", *CRITERIA)  # "gain": what a span adds to a simpler estimate
+LEAST_LAM, LARGEST_LAM = 1e-30, 1e30  # beyond them ratios leave the range of doubles
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackoffParameters(Parameters):
+    """Ridges, tempering, the longest suffixes, and which spans are stored."""
+
+    lam: float  # the ridge of suffixes of items
+    unit_lam: float  # the ridge of units, and of all shapes
+    tau: float
+    longest: int  # suffix of items
+    longest_shapes: int  # suffix of shapes; 0: shapes are off
+    shape: str | None = None  # the name of the shape function
+    criterion: str = "gain"
+    size: int | None = None
+    seed: int = 0
+    max_bytes: int | None = None
+    keeps_seen: bool = False
+
+    def check(self) -> None:
+        """Raise `ParameterError` for whatever is out of its range."""
+        for name in ("lam", "unit_lam"):
+            value = getattr(self, name)
+            check_lam(value, "fit", name)
+            if not LEAST_LAM <= value <= LARGEST_LAM:
+                raise must_be(name, "fit", f"from {LEAST_LAM:g} to {LARGEST_LAM:g} for the back-off estimator", value)
+        tau: object = self.tau
+        if not isinstance(tau, int | float) or not 0 <= tau <= 1:
+            raise must_be("tau", "fit", "a number from 0 to 1", self.tau)
+        if not isinstance(self.shape, str | None):
+            raise must_be("shape", "fit", "a string", self.shape)
+        check_choice("criterion", "fit", self.criterion, CRITERIA_OF_SPANS)
+        for name in ("longest", "longest_shapes"):
+            check_count(name, "fit", getattr(self, name), at_least=0)
+        for name in ("size", "max_bytes"):
+            if getattr(self, name) is not None:
+                check_count(name, "fit", getattr(self, name))
+
+    def check_lengths(self, n: int) -> None:
+        """Raise `ParameterError` for suffixes that are longer than an N-gram."""
+        for name in ("longest", "longest_shapes"):
+            check_count(name, "fit", getattr(self, name), at_least=0, at_most=n)
+
+    def label(self) -> str:
+        """Say the parameters in a few words."""
+        selected = f" {self.criterion} {self.size:,}" if self.size else ""
+        return f"{selected}{super().label()}, tau {self.tau:g}"
+
+
+@dataclass(frozen=True)
+class Spans:
+    """The spans of a back-off, by their distance from the boundary; those of shapes begin at n, not at 0."""
+
+    n: int
+    side: str
+    longest: int
+    longest_shapes: int
+
+    def unit(self, distance: int, first: int = 0) -> Span:
+        """Return the span of the item at a distance; `first` is 0 for items and n for shapes."""
+        position = first + (self.n - 1 - distance if self.side == "left" else distance)
+        return (position, position + 1)
+
+    @property
+    def anywhere(self) -> Span:
+        """The span that stands for an item at whatever position."""
+        return (2 * self.n, 2 * self.n + 1)
+
+    def suffix(self, length: int, first: int = 0) -> Span:
+        """Return the span of the items next to the boundary."""
+        return suffix(length, self.n, self.side, first)
+
+    def suffixes(self, first: int = 0) -> list[Span]:
+        """Return the spans of two and more items next to the boundary, shorter ones first."""
+        longest = self.longest_shapes if first else self.longest
+        return [self.suffix(length, first) for length in range(2, longest + 1)]
+
+    def all(self) -> list[Span]:
+        """Return all spans."""
+        found = [self.unit(distance) for distance in range(self.n)] + self.suffixes()
+        if self.longest_shapes:
+            found += [self.unit(distance, self.n) for distance in range(self.n)] + self.suffixes(self.n)
+            found.append(self.anywhere)
+        return sorted(found, key=span_order)
+
+
+def temper(tau: float, distance: int) -> float:
+    """Return the exponent of a unit."""
+    return float(tau ** np.sqrt(distance))

@@ -1,0 +1,144 @@
+"""Which spans a back-off model stores: all that say something, the best of each length, or as many as fit.
+
+A suffix is reached over the shorter ones, so a shorter suffix is worth at least as much as the longer ones behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from raregram.counts.storage import Span, SpanRows
+from raregram.counts.table import Counts, Ints, add_up
+from raregram.errors import ParameterError
+from raregram.models import selection
+from raregram.models.backoff.parameters import Spans
+from raregram.models.base import Settings
+from raregram.models.ratios import Floats, from_log
+
+if TYPE_CHECKING:
+    from raregram.models.backoff.estimate import Backoff
+
+LEAST_GAIN = 0.02  # nats: what says less is left out, unless a size is asked for
+
+Rows: TypeAlias = dict[Span, SpanRows]
+
+
+@dataclass(frozen=True)
+class Step:
+    """How the rows of one span change the estimate, in the order of the rows."""
+
+    parent: Ints  # the row of the suffix that is one item shorter; -1: it is not there, and so this row does nothing
+    prior: Floats  # log r0
+    correction: Floats  # log(r / r0)
+
+    @classmethod
+    def empty(cls, size: int) -> Step:
+        """Return the step of rows that do nothing."""
+        return cls(np.full(size, -1, dtype=np.int64), np.zeros(size), np.zeros(size))
+
+    def gains(self, f_nu: Ints, f_de: Ints, settings: Settings) -> Floats:
+        """Return how much likelier rows make the contexts that have them, in nats.
+
+        The frequency in the numerator is taken as Poisson with the mean r * n_nu * f_de / n_de; the gain is the log
+        likelihood of r over that of r0.
+        """
+        expected = settings.n_nu * (f_de / settings.n_de) * from_log(self.prior)
+        gains = f_nu * self.correction - expected * np.expm1(self.correction)
+        return np.where(self.parent >= 0, gains, -np.inf)
+
+
+def evidence(counts: Counts, settings: Settings, spans: Spans) -> Rows:
+    """Return the rows of all spans with f_nu, f_de and 1; suffixes seen once, and not at the target, say nothing."""
+    rows: Rows = {}
+    for span in spans.all():
+        if span == spans.anywhere:
+            continue
+        f_nu, f_de = counts.frequencies(span, settings.target, settings.denominator)
+        keys, values = counts.rows[span].keys, np.column_stack([f_nu, f_de, np.ones_like(f_nu)])
+        if span[1] - span[0] > 1:
+            telling = (f_nu > 0) | (f_de > 1)
+            keys, values = keys[telling], values[telling]
+        rows[span] = SpanRows(span, keys, values)
+    if spans.longest_shapes:
+        units = [rows[spans.unit(distance)] for distance in range(spans.n)]
+        keys, values = np.concatenate([part.keys for part in units]), np.concatenate([part.values for part in units])
+        rows[spans.anywhere] = anywhere = add_up(spans.anywhere, keys, values)
+        anywhere.values[:, 2] = 1
+    return rows
+
+
+def select(
+    rows: Rows, steps: Mapping[Span, Step], settings: Settings, spans: Spans
+) -> tuple[Rows, dict[Span, Floats]]:
+    """Return the rows to store, unless memory is limited, and their scores."""
+    p, scores = settings.params, _scores(rows, steps, settings, spans)
+    if p.size is None and p.criterion != "gain":
+        return rows, scores
+    if p.size is not None:
+        kept = {span: selection.top(scores[span], _frequency(part), p.size) for span, part in rows.items()}
+    else:
+        kept = {span: np.flatnonzero(scores[span] >= LEAST_GAIN) for span in rows}
+    scores = {span: scores[span][kept[span]] for span in rows}
+    return {span: some(part, kept[span]) for span, part in rows.items()}, scores
+
+
+def _scores(rows: Rows, steps: Mapping[Span, Step], settings: Settings, spans: Spans) -> dict[Span, Floats]:
+    """Score all rows; a suffix has at least the score of each longer one behind it."""
+    p, scores = settings.params, {}
+    for number, (span, part) in enumerate(rows.items()):
+        f_nu, f_de = part.values[:, 0], part.values[:, 1]
+        if p.criterion == "gain":
+            scores[span] = steps[span].gains(f_nu, f_de, settings)
+        else:
+            positions = spans.n if span == spans.anywhere else 1
+            totals = settings.n_nu * positions, settings.n_de * positions
+            seed = (p.seed, number)
+            scores[span] = selection.scores(p.criterion, f_nu, f_de, *totals, seed=seed).astype(np.float64)
+    for first in (0, spans.n):
+        suffixes = [span for span in spans.suffixes(first) if span in rows]
+        for longer, shorter in zip(suffixes[:0:-1], suffixes[-2::-1], strict=True):
+            parent = steps[longer].parent
+            reached = parent >= 0
+            np.maximum.at(scores[shorter], parent[reached], scores[longer][reached])
+    return scores
+
+
+def largest_within(
+    max_bytes: int, rows: Rows, scores: Mapping[Span, Floats], build: Callable[[Rows], Backoff]
+) -> Backoff:
+    """Return the estimator of the best rows of all spans together that takes at most so many bytes."""
+    score = np.concatenate(list(scores.values()))
+    frequency = np.concatenate([_frequency(part) for part in rows.values()])
+    rank = np.empty(len(score), dtype=np.int64)
+    rank[np.lexsort((-frequency, -score))] = np.arange(len(score))
+    ranks = dict(zip(rows, np.split(rank, np.cumsum([len(part) for part in rows.values()])[:-1]), strict=True))
+    # Sizes in steps of a hundredth, so that a larger limit never gives a smaller model.
+    sizes = np.unique(np.minimum(np.ceil(1.01 ** np.arange(np.log(len(score) + 1) / np.log(1.01) + 2)), len(score)))
+    fitting, too_many = -1, len(sizes)
+    best: Backoff | None = None
+    guess = int(np.searchsorted(sizes, max_bytes // 20))  # a row takes some twenty bytes
+    while too_many - fitting > 1:
+        tried = min(max(guess, fitting + 1), too_many - 1) if guess >= 0 else (fitting + too_many) // 2
+        estimator = build({span: some(part, ranks[span] < sizes[tried]) for span, part in rows.items()})
+        if estimator.nbytes <= max_bytes:
+            best, fitting = estimator, tried
+        else:
+            too_many = tried
+        guess = -1
+    if best is None:
+        raise ParameterError(f"no back-off model fits into {max_bytes} bytes; allow more")
+    return best
+
+
+def some(part: SpanRows, rows: npt.NDArray[Any]) -> SpanRows:
+    """Return some rows of a span, by index or by mask."""
+    return SpanRows(part.span, part.keys[rows], part.values[rows])
+
+
+def _frequency(part: SpanRows) -> Ints:
+    return np.asarray(part.values[:, :2].sum(axis=1))

@@ -1,0 +1,160 @@
+"""The trie of a back-off: the units and suffixes that it stores of items, or of shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from raregram.models.backoff.pairs import Ints, PairTable
+from raregram.models.frequencies import Index
+from raregram.models.ratios import Floats
+from raregram.text.ngrams import ABSENT, METER, Numbers
+
+Columns: TypeAlias = Sequence[npt.NDArray[Any]]  # the codes of contexts, one array per distance from the boundary
+
+
+@dataclass(frozen=True)
+class Units:
+    """The single items at one distance from the boundary."""
+
+    items: npt.NDArray[np.unsignedinteger[Any]]  # sorted codes
+    index: Index
+    size: int  # of the vocabulary
+
+    @classmethod
+    def build(cls, items: Numbers, index: Index, size: int) -> Units:
+        """Store the codes in as few bytes as they need."""
+        return cls(items.astype(np.min_scalar_type(size)), index, size)
+
+    def find(self, codes: npt.NDArray[Any]) -> Index:
+        """Return the index of the frequencies of each code up to `size`; 0 where it is not stored."""
+        table = np.zeros(self.size + 1, dtype=self.index.dtype)
+        table[self.items] = self.index
+        return np.asarray(table[codes])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.items.nbytes + self.index.nbytes
+
+
+@dataclass(frozen=True)
+class Suffixes:
+    """The suffixes of one length: the nodes of one level of the trie."""
+
+    pairs: PairTable  # (node of the suffix without its first item, that item); a suffix of one item is its code
+    index: Index
+    total: npt.NDArray[np.float32]  # the corrections by this suffix and by all shorter ones from two items on
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.pairs.nbytes + self.index.nbytes + self.total.nbytes
+
+
+@dataclass(frozen=True)
+class Trie:
+    """Items, or shapes: their strings, units and suffixes."""
+
+    names: pa.Array  # distinct, in byte order
+    units: tuple[Units, ...]  # one per distance
+    suffixes: tuple[Suffixes, ...] = ()  # of two items and more
+
+    def walk(self, columns: Columns, shape_codes: Columns | None = None) -> Iterator[tuple[int, Ints, Ints]]:
+        """Follow contexts from the boundary as far as their suffixes are stored.
+
+        Args:
+            columns: the codes of contexts; `len(names)` and more are not in the vocabulary.
+            shape_codes: for a trie of shapes, the shape of each code of an item: next to the boundary, and elsewhere.
+
+        Yields:
+            A length from 1 on, the contexts that have a suffix of this length, and its node.
+        """
+        first = columns[0] if shape_codes is None else shape_codes[0].take(columns[0])
+        rows = np.flatnonzero(first < len(self.names))
+        node = first.take(rows).astype(np.int64)
+        yield 1, rows, node
+        for length, (suffixes, column) in enumerate(zip(self.suffixes, columns[1:], strict=False), 2):
+            if not len(rows):
+                return
+            code = column.take(rows, mode="clip")
+            if shape_codes is not None:
+                code = shape_codes[1].take(code, mode="clip")
+            found = suffixes.pairs.find(node, code)
+            stored = np.flatnonzero((found >= 0) & (code < len(self.names)))
+            rows, node = rows.take(stored, mode="clip"), found.take(stored, mode="clip")
+            yield length, rows, node
+
+    def nodes(self, columns: Columns) -> Ints:
+        """Return the node of each context's suffix of all these columns; `ABSENT` where it is not stored."""
+        nodes = np.full(len(columns[0]), ABSENT, dtype=np.int64)
+        for length, rows, node in self.walk(columns):
+            if length == len(columns):
+                nodes[rows] = node
+        return nodes
+
+    def corrections(self, columns: Columns, longest: int) -> tuple[Index, Floats]:
+        """Return the index and the correction of suffixes from two items on: (longest, contexts), 0 for length 1."""
+        shape = longest, len(columns[0])
+        index, corrections = np.zeros(shape, dtype=self.units[0].index.dtype), np.zeros(shape)
+        before = np.zeros(len(columns[0]))
+        for length, rows, node in self.walk(columns[: max(longest, 1)]):
+            if length > 1:
+                suffixes = self.suffixes[length - 2]
+                total = suffixes.total[node]
+                index[length - 1, rows] = suffixes.index[node]
+                corrections[length - 1, rows] = total - before[rows]
+                before[rows] = total
+        return index, corrections
+
+    def totals(self, columns: Columns, shape_codes: Columns | None = None) -> npt.NDArray[np.float32]:
+        """Return the total of each context's longest suffix that is stored."""
+        total = np.zeros(len(columns[0]), dtype=np.float32)
+        loops = METER.loaded
+        if loops is None:
+            for length, rows, node in self.walk(columns, shape_codes):
+                if length > 1:
+                    total[rows] = self.suffixes[length - 2].total.take(node, mode="clip")
+            return total
+        size = len(self.names)
+        codes = [_as_int64(column, shape_codes, distance) for distance, column in enumerate(columns)]
+        node = np.where(codes[0] < size, codes[0], ABSENT)
+        for suffixes, column in zip(self.suffixes, codes[1:], strict=False):
+            pairs = suffixes.pairs
+            loops.follow(node, column, size, pairs.keys, pairs.begins, pairs.shift, suffixes.total, total)
+        return total
+
+    def walker(self, longest: int) -> Callable[[Sequence[int]], float]:
+        """Return a function that does the same for the codes of one context, faster than NumPy's calls."""
+        size = len(self.names)
+        levels: Any = self.suffixes[: max(longest - 1, 0)]
+        steps = [(level.pairs.finder(), memoryview(level.total)) for level in levels]
+
+        def walk(codes: Sequence[int]) -> float:
+            node, result = codes[0], 0.0
+            if node >= size:
+                return result
+            for (find, total), code in zip(steps, codes[1:], strict=False):
+                node = find(node, code) if code < size else ABSENT
+                if node < 0:
+                    return result
+                result = total[node]
+            return result
+
+        return walk
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        arrays = sum(part.nbytes for part in self.units) + sum(part.nbytes for part in self.suffixes)
+        return int(self.names.nbytes) + arrays
+
+
+def _as_int64(column: npt.NDArray[Any], shape_codes: Columns | None, distance: int) -> Ints:
+    codes = column if shape_codes is None else shape_codes[min(distance, 1)].take(column, mode="clip")
+    return np.asarray(codes, dtype=np.int64)

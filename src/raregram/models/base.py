@@ -1,0 +1,294 @@
+"""What all estimators share: parameters, the settings of a model, and the interface that `Model` calls.
+
+An estimator is a class with a name, a dataclass of parameters and the methods of `Estimator`; `registry.ESTIMATORS`
+lists them. It stores the frequencies of spans (the sufficient statistics) and derives the rest from them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from raregram.counts.storage import Span, SpanRows
+from raregram.counts.table import DENOMINATORS, LARGEST_TOTAL, SIDES, Counts
+from raregram.errors import check_choice, check_count, check_lam, must_be
+from raregram.models import ratios
+from raregram.models.explain import Term
+from raregram.models.frequencies import Frequencies, Index
+from raregram.models.ratios import Floats
+from raregram.text.ngrams import ABSENT, KINDS, LONGEST_NGRAM, Numbers
+
+Options: TypeAlias = Mapping[str, Any]  # the arguments of `fit`
+Facts: TypeAlias = dict[str, Any]
+
+COLUMNS = ("f_nu", "f_de", "selected")
+BLOCK = 8192  # contexts scored at a time, so that their codes and sums stay in the cache
+PLAIN = {"float": float, "int": int, "bool": bool}
+# The parameters that the header of a model file names for every estimator; None where an estimator has none.
+HEADER: Facts = {
+    **dict.fromkeys(("criterion", "size", "seed", "unit_lam", "tau", "longest", "longest_shapes", "shape")),
+    "max_bytes": None,
+    "unseen": "neutral",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters:
+    """The parameters of an estimator."""
+
+    lam: float = 0.0
+    keeps_seen: bool = True  # whether all seen spans are stored: then what is not stored was never seen
+
+    def __post_init__(self) -> None:
+        """Check the values, and store plain numbers instead of NumPy's, which JSON lacks."""
+        self.check()
+        for field in fields(self):
+            value, kind = getattr(self, field.name), PLAIN.get(str(field.type).split(" ")[0])
+            if kind is not None and value is not None:
+                object.__setattr__(self, field.name, kind(value))
+
+    def check(self) -> None:
+        """Raise `ParameterError` for whatever is out of its range."""
+        check_lam(self.lam, "fit")
+
+    def check_lengths(self, n: int) -> None:
+        """Raise `ParameterError` for spans that are longer than an N-gram."""
+
+    def label(self) -> str:
+        """Say the parameters in a few words, to follow the name of the estimator."""
+        return f", lam {self.lam:.4g}"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a model was fitted on: a target's contexts and those that they are compared with; and its parameters."""
+
+    target: str
+    estimator: str
+    n: int
+    side: str
+    kind: str
+    denominator: str
+    n_nu: int
+    n_de: int
+    pad: bool  # whether an N-gram may have fewer items: it is filled up with pads
+    params: Any  # the `Parameters` of the estimator
+    corpus: str | None = None  # the digest of the count file that the model was fitted from
+
+    def __post_init__(self) -> None:
+        """Raise `ParameterError` for whatever is out of its range."""
+        check_choice("side", "fit", self.side, SIDES)
+        check_choice("kind", "fit", self.kind, KINDS)
+        check_choice("denominator", "fit", self.denominator, DENOMINATORS)
+        for name in ("target", "corpus"):
+            if not isinstance(getattr(self, name), str if name == "target" else str | None):
+                raise must_be(name, "fit", "a string", getattr(self, name))
+        check_count("n", "fit", self.n, at_most=LONGEST_NGRAM)
+        for name in ("n_nu", "n_de"):
+            check_count(name, "fit", getattr(self, name), at_least=0, at_most=LARGEST_TOTAL)
+        self.params.check_lengths(self.n)
+
+    @property
+    def nearest(self) -> int:
+        """The position next to the boundary."""
+        return self.n - 1 if self.side == "left" else 0
+
+    @property
+    def lam0(self) -> float:
+        """The lam at which an item that was never seen has the ratio 1 by the unit formula."""
+        return ratios.neutral_lam(self.n_nu, self.n_de)
+
+    def header(self) -> Facts:
+        """Return the header of a model file."""
+        common = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "params"}
+        return {**HEADER, **common, **asdict(self.params)}
+
+    def __str__(self) -> str:
+        """Name the estimator and its parameters."""
+        return f"{self.estimator}{self.params.label()}"
+
+
+@dataclass(frozen=True)
+class ModelRows(SpanRows):
+    """The rows of one span in a model; the values are those of `COLUMNS`."""
+
+    terms: Floats  # (rows,) what each row adds to a log ratio
+
+
+@dataclass(frozen=True, eq=False)
+class Estimator(ABC):
+    """A fitted estimator: codes of contexts in, log ratios out.
+
+    The code of an item is its index in `items`, `ABSENT` for any other item. An estimator that uses shapes has codes
+    for those items, too, from `len(items)` to `num_codes - 1`.
+    """
+
+    name: ClassVar[str]
+    Params: ClassVar[type[Parameters]] = Parameters
+    defaults: ClassVar[Facts] = {"lam": 1e-5}
+    has_variance: ClassVar[bool] = True
+    explains_interval: ClassVar[bool] = False  # whether an explanation shows the interval
+    by_frequency: ClassVar[bool] = False  # whether a row is as strong as its term, or as its term times its frequency
+
+    settings: Settings
+    items: pa.Array  # string, distinct, in byte order
+    frequencies: Frequencies
+
+    def __getstate__(self) -> Facts:
+        """Return the fields, without what is cached."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def choose(cls, counts: Counts, n_de: int, options: Options) -> Parameters:
+        """Return the parameters that the arguments of `fit` ask for, with defaults in place of None."""
+        given = {**cls.defaults, **{name: value for name, value in options.items() if value is not None}}
+        return cls.Params(**{field.name: given[field.name] for field in fields(cls.Params) if field.name in given})
+
+    @classmethod
+    def spans_to_count(cls, longest: int | None = None, shapes: bool | None = None) -> list[str]:
+        """Return the names of the spans that a count table needs for this estimator."""
+        return ["units"]
+
+    @classmethod
+    @abstractmethod
+    def required_spans(cls, settings: Settings) -> list[Span]:
+        """Return the spans that a model has rows of."""
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, counts: Counts, settings: Settings) -> Estimator:
+        """Fit to the frequencies of a count table."""
+
+    @classmethod
+    @abstractmethod
+    def build(cls, settings: Settings, items: pa.Array, rows: Mapping[Span, SpanRows]) -> Estimator:
+        """Make an estimator from the rows that it is to store, as a file has them."""
+
+    @abstractmethod
+    def score(self, codes: Numbers) -> Floats:
+        """Return the log ratio of each context from its codes, (contexts, n)."""
+
+    def score_one(self, codes: Sequence[int]) -> float:
+        """Return the log ratio of one context."""
+        return float(self.score(np.array([codes], dtype=np.int32))[0])
+
+    def prepared(self) -> Estimator:
+        """Return an estimator with all tables that make scoring faster; it takes more memory."""
+        return self
+
+    @abstractmethod
+    def terms(self, items: tuple[str, ...], codes: Numbers) -> list[Term]:
+        """Return the terms of one context, which add up to its log ratio."""
+
+    def variance(self, codes: Numbers) -> Floats:
+        """Return the squared coefficient of variation of each context's ratio."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def rows(self) -> Iterator[ModelRows]:
+        """Yield the rows of each span, with keys into `vocabulary`."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes in memory, all tables and items together, without what `prepared` adds."""
+
+    @property
+    def vocabulary(self) -> pa.Array:
+        """All strings that rows have keys of."""
+        return self.items
+
+    @property
+    def uses_shapes(self) -> bool:
+        """Whether items outside of `items` have codes by their shapes."""
+        return False
+
+    @property
+    def num_codes(self) -> int:
+        """How many codes there are beside `ABSENT`."""
+        return len(self.items)
+
+    def encode_unknown(self, items: Sequence[str], remember: bool = True) -> tuple[Numbers, Numbers]:
+        """Return the codes of items outside of `items`: next to the boundary, and elsewhere.
+
+        Args:
+            items: the items.
+            remember: whether their shapes may be cached.
+        """
+        codes = np.full(len(items), ABSENT, dtype=np.int32)
+        return codes, codes
+
+    def facts(self) -> Facts:
+        """Return what `info` shows of the parameters."""
+        s = self.settings
+        return {"lam": s.params.lam, "lam0": s.lam0, "unseen": s.header()["unseen"]}
+
+    def size_facts(self) -> Facts:
+        """Return what `info` shows of the number of rows."""
+        return {"selected_by_position": [int(rows.values[:, 2].sum()) for rows in self.rows()]}
+
+    def term(
+        self,
+        span: Span,
+        names: Sequence[str],
+        index: int,
+        value: float,
+        kind: str = "item",
+        prior: float | None = None,
+    ) -> Term:
+        """Describe what a span adds, given the index of its frequencies; `names` are the items, then their shapes."""
+        known = index > 0 or self.settings.params.keeps_seen
+        first = self.settings.n if span[0] >= self.settings.n else 0
+        return Term(
+            start=span[0] - first,
+            end=span[1] - first,
+            items=tuple(names[span[0] : span[1]]),
+            f_nu=int(self.frequencies.f_nu[index]) if known else None,
+            f_de=int(self.frequencies.f_de[index]) if known else None,
+            selected=bool(self.frequencies.selected[index]),
+            value=value,
+            kind=kind,
+            prior=prior,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LookupEstimator(Estimator):
+    """An estimator with one term for each of its spans, which depends on the frequencies of that span alone."""
+
+    index: Index  # of the frequencies of all rows
+
+    @cached_property
+    @abstractmethod
+    def values(self) -> Floats:
+        """The term of each of the distinct frequencies."""
+
+    @abstractmethod
+    def find(self, codes: Numbers) -> Index:
+        """Return the index of the frequencies of each span of each context: (contexts, spans)."""
+
+    def score(self, codes: Numbers) -> Floats:
+        """Return the log ratio of each context from its codes, (contexts, n)."""
+        return np.asarray(self.values[self.find(codes)].sum(axis=1))
+
+    def terms(self, items: tuple[str, ...], codes: Numbers) -> list[Term]:
+        """Return one term per span."""
+        found = zip(self.required_spans(self.settings), self.find(codes[None, :])[0].tolist(), strict=True)
+        return [self.term(span, items, index, float(self.values[index])) for span, index in found]
+
+    def span_rows(self, span: Span, keys: Numbers, index: Index) -> ModelRows:
+        """Return the rows of one span."""
+        return ModelRows(span, keys, self.frequencies.columns(index), self.values[index])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, all tables and items together."""
+        names = {field.name for field in fields(self)} - {"unit_terms"}
+        tables = (*(getattr(self, name) for name in names), self.values)
+        return sum(int(table.nbytes) for table in tables if hasattr(table, "nbytes"))

@@ -1,0 +1,183 @@
+"""Estimators that multiply the ratios of single items, each at its position: of all items, or of selected ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from raregram.counts.storage import Span, SpanRows
+from raregram.counts.table import Counts, Ints, compact
+from raregram.errors import check_choice, check_count
+from raregram.models import intervals, ratios, selection
+from raregram.models.base import BLOCK, Facts, LookupEstimator, ModelRows, Options, Parameters, Settings
+from raregram.models.frequencies import Index, pool
+from raregram.models.ratios import Floats
+from raregram.text.ngrams import Numbers
+
+UNSEEN = ("neutral", "formula")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProductParameters(Parameters):
+    """The ridge, and the factor of an item that was never seen at its position."""
+
+    unseen: str = "neutral"
+
+    def check(self) -> None:
+        """Raise `ParameterError` for whatever is out of its range."""
+        super().check()
+        check_choice("unseen", "fit", self.unseen, UNSEEN)
+
+
+@dataclass(frozen=True, eq=False)
+class Product(LookupEstimator):
+    """(15) with all weights 1: the product of the ratios (16) of all items."""
+
+    # index is (n, items + 1): the last column, code -1, is for any other item
+    unit_terms: Floats | None = None  # (n, items + 1), if prepared
+
+    name = "product"
+    Params: ClassVar[type[Parameters]] = ProductParameters
+
+    @classmethod
+    def required_spans(cls, settings: Settings) -> list[Span]:
+        """Return one span per position."""
+        return [(k, k + 1) for k in range(settings.n)]
+
+    @classmethod
+    def select(cls, f_nu: Ints, f_de: Ints, position: int, settings: Settings) -> npt.NDArray[np.bool_]:
+        """Return which items of a position are used."""
+        return np.ones(len(f_nu), dtype=bool)
+
+    @classmethod
+    def fit(cls, counts: Counts, settings: Settings) -> Product:
+        """Store the frequencies of all items, or of the selected ones."""
+        rows = []
+        for span in cls.required_spans(settings):
+            f_nu, f_de = counts.frequencies(span, settings.target, settings.denominator)
+            selected = cls.select(f_nu, f_de, span[0], settings)
+            kept = np.flatnonzero(selected | settings.params.keeps_seen)
+            values = np.column_stack([f_nu, f_de, selected])[kept]
+            rows.append(SpanRows(span, counts.rows[span].keys[kept], values))
+        items, rows = compact(counts.items, rows)
+        return cls.build(settings, items, {part.span: part for part in rows})
+
+    @classmethod
+    def build(cls, settings: Settings, items: pa.Array, rows: Mapping[Span, SpanRows]) -> Product:
+        """Make an estimator from its rows."""
+        parts = [rows[span] for span in cls.required_spans(settings)]
+        frequencies, index = pool(np.concatenate([part.values for part in parts]))
+        table = np.zeros((len(parts), len(items) + 1), dtype=index.dtype)
+        position = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        table[position, np.concatenate([part.keys[:, 0] for part in parts])] = index
+        return cls(settings, items, frequencies, table)
+
+    @cached_property
+    def values(self) -> Floats:
+        """The log ratio of each of the distinct frequencies; what is not selected has the factor 1."""
+        s, f = self.settings, self.frequencies
+        values = ratios.log_on_grid(ratios.unit(f.f_nu, s.n_nu, f.f_de, s.n_de, s.params.lam))
+        used = f.selected.copy()
+        used[0] = s.params.unseen == "formula"
+        values[~used] = 0.0
+        return values
+
+    def find(self, codes: Numbers) -> Index:
+        """Return the index of the frequencies of each item: (contexts, n)."""
+        return self.index[np.arange(len(self.index)), codes]
+
+    def prepared(self) -> Product:
+        """Return an estimator with a table of the terms of all items."""
+        return self if self.unit_terms is not None else replace(self, unit_terms=self.values[self.index])
+
+    def score(self, codes: Numbers) -> Floats:
+        """Return the sum of the terms of each context."""
+        if self.unit_terms is None:
+            return super().score(codes)
+        total, term = np.zeros(len(codes)), np.empty(BLOCK)
+        for first in range(0, len(codes), BLOCK):
+            block = total[first : first + BLOCK]
+            columns = np.ascontiguousarray(codes[first : first + BLOCK].T, dtype=np.intp)
+            for terms, column in zip(self.unit_terms, columns, strict=True):
+                block += np.take(terms, column, out=term[: len(block)], mode="wrap")  # -1 is the last one
+        return total
+
+    @cached_property
+    def _views(self) -> list[Any]:
+        """The terms of each position as Python's own numbers, which one look-up reaches faster than NumPy's."""
+        terms: Any = self.prepared().unit_terms
+        return [memoryview(row) for row in terms]
+
+    def score_one(self, codes: Any) -> float:
+        """Return the log ratio of one context."""
+        return float(sum(view[code] for view, code in zip(self._views, codes, strict=True)))
+
+    def variance(self, codes: Numbers) -> Floats:
+        """Return the squared coefficient of variation of each context's ratio."""
+        f, s = self.frequencies, self.settings
+        counted = f.selected.copy()  # what was left out on purpose has the factor 1 for sure
+        counted[0] = s.params.keeps_seen  # what was never seen has not
+        variance = intervals.unit_variance(f.f_nu, f.f_de, s.n_de, s.params.lam)
+        return np.asarray(np.where(counted, variance, 0.0)[self.find(codes)].sum(axis=1))
+
+    def rows(self) -> Iterator[ModelRows]:
+        """Yield the items of each position."""
+        for span, index in zip(self.required_spans(self.settings), self.index, strict=True):
+            items = np.flatnonzero(index).astype(np.int32)
+            yield self.span_rows(span, items[:, None], index[items])
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectiveParameters(ProductParameters):
+    """Which items are selected, too."""
+
+    criterion: str
+    size: int  # items per position
+    seed: int = 0  # of the criterion "random"
+
+    def check(self) -> None:
+        """Raise `ParameterError` for whatever is out of its range."""
+        super().check()
+        check_choice("criterion", "fit", self.criterion, selection.CRITERIA)
+        check_count("size", "fit", self.size)
+        check_count("seed", "fit", self.seed, at_least=0)
+
+    def label(self) -> str:
+        """Say the parameters in a few words."""
+        return f" {self.criterion} {self.size:,}{super().label()}"
+
+
+@dataclass(frozen=True, eq=False)
+class Selective(Product):
+    """(15) The paper's estimator: the product of the ratios of the selected items."""
+
+    name = "selective"
+    Params: ClassVar[type[Parameters]] = SelectiveParameters
+    defaults = {"lam": 1e-5, "criterion": "cet", "size": 10_000}  # noqa: RUF012 - never changed
+
+    @classmethod
+    def choose(cls, counts: Counts, n_de: int, options: Options) -> Parameters:
+        """Return the parameters; what is not selected is stored if it is asked for, or counts."""
+        keeps_seen = options["keep_seen"] or options["unseen"] == "formula"
+        return super().choose(counts, n_de, {**options, "keeps_seen": keeps_seen})
+
+    @classmethod
+    def select(cls, f_nu: Ints, f_de: Ints, position: int, settings: Settings) -> npt.NDArray[np.bool_]:
+        """Return which items of a position are in Theta_k."""
+        s, p = settings, settings.params
+        score = selection.scores(p.criterion, f_nu, f_de, s.n_nu, s.n_de, seed=(p.seed, position))
+        selected = np.zeros(len(score), dtype=bool)
+        selected[selection.top(score, f_nu + f_de, p.size)] = True
+        return selected
+
+    def facts(self) -> Facts:
+        """Return what `info` shows of the parameters."""
+        p = self.settings.params
+        seed = {"seed": p.seed} if p.criterion == "random" else {}
+        return {"criterion": p.criterion, "size": p.size, **seed, **super().facts()}
