@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
@@ -29,7 +29,10 @@ def map_in_processes(
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context, _start_worker) as pool:
         try:
-            return list(pool.map(function, values))
+            futures = [pool.submit(function, value) for value in values]
+            for future in as_completed(futures):
+                future.result()  # raise the first error as soon as it happens
+            return [future.result() for future in futures]
         except BrokenProcessPool as error:
             raise RaregramError("a process of this run was ended from outside, perhaps for lack of memory") from error
         finally:  # after an error or Ctrl-C nobody needs what is still being computed
