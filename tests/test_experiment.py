@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -16,11 +17,12 @@ import numpy as np
 import pytest
 
 import raregram as rg
-from raregram.errors import InputError, ParameterError
+from raregram.errors import InputError, ParameterError, RaregramError
 from raregram.measure import experiment
 from raregram.measure import tune as tuning
 from raregram.measure.evaluate import evaluate
 from raregram.measure.experiment import Config
+from raregram.measure.processes import map_in_processes
 from raregram.show.report import write_report
 from raregram.show.report.tables import findings, tables
 
@@ -62,8 +64,59 @@ def config(corpus_file):
 
 @pytest.fixture(scope="module")
 def results(config, tmp_path_factory):
-    made = experiment.run(config, experiment.load_corpus(config), tmp_path_factory.mktemp("work"))
+    """The commands below run the targets side by side, and compare with this."""
+    made = experiment.run(config, experiment.load_corpus(config), tmp_path_factory.mktemp("work"), processes=1)
     return json.loads(json.dumps(made))
+
+
+def made_articles(count, length):
+    """Articles of made-up words in which places mostly follow one kind of word and people another."""
+    numbers = iter((np.random.PCG64(7).random_raw(count * length * 9) >> np.uint64(33)).tolist())
+    syllables = ("ba", "ne", "ti", "ro", "su", "lan", "der", "king")
+    endings = ("", "", "ed", "ing", "s.", ",")
+    cues = {"LOC": ("in", "near", "from"), "PER": ("Mr.", "said", "by")}
+
+    def word():
+        return (
+            "".join(syllables[next(numbers) % 8] for _ in range(1 + next(numbers) % 3)) + endings[next(numbers) % 6]
+        )
+
+    articles = []
+    for _ in range(count):
+        items, spans = [], []
+        while len(items) < length:
+            label, kind = ("LOC", "PER")[next(numbers) % 2], next(numbers) % 10
+            items.append(cues[label][next(numbers) % 3] if kind < 3 else word())
+            if kind in (1, 2, 3):  # two of three cues, and some other words, have a name behind them
+                spans.append({"start": len(items), "end": len(items) + 1, "label": label})
+                items.append(word().title())
+            elif kind == 4:
+                items.append(str(next(numbers) % 1000))
+        articles.append({"items": items, "spans": spans})
+    return articles
+
+
+FROZEN = {
+    "inputs": "e9539510944531fd",
+    "table_2": "d148d53182b82864",
+    "cells": "4535a880cc3b88ae",
+    "chosen": "73dd87004b48aee2",
+    "articles": "cee5bcb31c1eb519",
+    "targets": "fb3fa18d8923e9ee",
+}
+
+
+def test_the_results_are_the_same_as_ever(tmp_path):
+    """Three hundred articles, on which sizes, ridges and limits of memory all make a difference."""
+    import pyarrow as pa
+
+    settings = Config(
+        corpus=("made",), train=200, valid=50, test=50, n=4, k=800, sizes=(5, 50, 500), lams=(1e-4, 1e-2), suffixes=3,
+        shapes=4, worths=(6.0, 24.0), taus=(0.4, 0.6),
+    )  # fmt: skip
+    made = without_times(experiment.run(settings, pa.Table.from_pylist(made_articles(300, 120)), tmp_path))
+    text = {part: json.dumps(made[part], sort_keys=True).encode() for part in FROZEN}
+    assert {part: hashlib.sha256(text[part]).hexdigest()[:16] for part in FROZEN} == FROZEN
 
 
 def slow_f1(train, contexts, target, k, setting):
@@ -229,17 +282,58 @@ def test_the_command_runs_reports_and_does_not_overwrite(corpus_file, tmp_path, 
     assert json.loads(path.read_text())["config"]["seed"] == 2
 
 
+def nobody_works_in(folder, seconds=10):
+    """Whether all processes that were started in a folder end within some seconds."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        links = [path for path in Path("/proc").glob("[0-9]*/cwd") if _target(path) == str(folder)]
+        if not links:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def _target(link):
+    try:
+        return str(link.readlink())
+    except OSError:  # it has just ended
+        return ""
+
+
+def test_a_killed_worker_is_named():
+    with pytest.raises(RaregramError, match="a process of this run was ended from outside"):
+        map_in_processes(_kill_yourself, [1, 2], processes=2)
+
+
+def test_errors_of_workers_are_raised_and_the_others_end():
+    start = time.monotonic()
+    with pytest.raises(InputError, match="nothing for 0"):
+        map_in_processes(_sleep, [600, 0], processes=2)
+    assert time.monotonic() - start < 300
+
+
+def _kill_yourself(value):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _sleep(seconds):
+    if not seconds:
+        raise InputError("nothing for 0")
+    time.sleep(seconds)
+
+
 def test_an_interrupted_run_goes_on(corpus_file, tmp_path, results):
     settings = tmp_path / "settings.toml"
     reproduce(corpus_file, tmp_path, "--help", check=True)  # writes the settings
     command = [RAREGRAM, "reproduce", "--config", settings, "--corpus", corpus_file, "--out", tmp_path / "out"]
     for delay in (1.5, 2.5):
         process = subprocess.Popen(
-            [str(part) for part in command], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            [str(part) for part in command], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=tmp_path
         )
         time.sleep(delay)
         process.send_signal(signal.SIGKILL)
         process.wait()
+        assert nobody_works_in(tmp_path)
         if process.returncode == -signal.SIGKILL:
             assert not (tmp_path / "out" / "results.json").exists()
         else:

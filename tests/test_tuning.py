@@ -62,7 +62,7 @@ def test_the_grid_equals_fitting_and_ranking_each_cell(train, valid, k, denomina
     assume(0 < counts.sizes("LOC")[0] < counts.totals[0])
     assume(contexts.sizes("LOC")[0])
     grid = tuning.Grid(counts, "LOC", contexts, denominator, unseen, seed=3, k=k)
-    cells = [*grid.cells(tuning.CRITERIA, [2, 1, 50], [0.0, 1e-3]), *grid.all_used([0.0, 1e-3])]
+    cells = [*grid.selective(tuning.CRITERIA, [2, 1, 50], [0.0, 1e-3]), *grid.all_used([0.0, 1e-3])]
     assert len(cells) == len(tuning.CRITERIA) * 3 * 2 + 2
     for cell in cells:
         model = grid.fit(cell)
@@ -72,7 +72,7 @@ def test_the_grid_equals_fitting_and_ranking_each_cell(train, valid, k, denomina
 
 def test_ties_go_to_the_larger_lam_then_to_the_smaller_size():
     cells = [
-        tuning.Cell("T", "selective", "cet", size, lam, f1)
+        tuning.Trial("T", "selective", "cet", size, lam, f1)
         for size, lam, f1 in [(100, 1e-3, 0.5), (100, 1e-2, 0.5), (50, 1e-2, 0.5), (10, 1e-1, 0.4)]
     ]
     assert tuning.choose(cells) == cells[2]
@@ -111,7 +111,7 @@ def test_a_target_without_occurrences_measures_zero(counts, corpus):
     assert (measured.relevant, measured.hits, measured.f1, measured.average_precision) == (0, 0, 0, 0)
     with pytest.raises(InputError, match="'LOC' never occurs in the validation documents"):
         tuning.Grid(counts, "LOC", fresh).check()
-    assert {cell.f1 for cell in tuning.Grid(counts, "LOC", fresh).cells(["cet"], [5], [1e-3])} == {0.0}
+    assert {cell.f1 for cell in tuning.Grid(counts, "LOC", fresh).selective(["cet"], [5], [1e-3])} == {0.0}
 
 
 def test_evaluation_needs_whole_ngrams_of_the_same_kind(counts, corpus):

@@ -124,3 +124,4 @@ SIZES = (100, 500, 1_000, 5_000, 10_000, 50_000, 100_000)
 LAMS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 PRIORS = (6.0, 12.0, 24.0)  # of `backoff`: how many contexts a prior weighs, lam times n_de
 TAUS = (0.4, 0.5, 0.6)
+ALPHAS = (1e-3, 1e-2, 1e-1, 1.0)  # that `smoothed` adds to frequencies

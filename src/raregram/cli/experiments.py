@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -36,13 +37,13 @@ from raregram.errors import (
     printable,
     system_reason,
 )
-from raregram.options import Denominator, Unseen
+from raregram.options import CRITERIA, LAMS, PRIORS, SIZES, TAUS, Denominator, K, Unseen
 
 if TYPE_CHECKING:
     from raregram.counts.table import Counts
     from raregram.measure.evaluate import Evaluation
     from raregram.measure.experiment import Config
-    from raregram.measure.tune import Cell
+    from raregram.measure.tune import Trial
     from raregram.models.model import Model
 
 SHADES = " ░▒▓█"
@@ -58,10 +59,15 @@ Documents = Annotated[
 TopK = Annotated[int, typer.Option("--k", "-k", help="How many N-grams are returned.", min=1)]
 
 
+def _list(values: Iterable[str | float]) -> str:
+    """Write values with commas, as an option takes them."""
+    return ",".join(value if isinstance(value, str) else f"{value:g}" for value in values)
+
+
 def evaluate(
     model_file: ModelFile,
     documents: Documents,
-    k: TopK = 8000,
+    k: TopK = K.default,
     training: Annotated[
         str | None,
         typer.Option(help="The count file of the training data, with whole N-grams: shows how results depend on how "
@@ -116,12 +122,12 @@ def tune(
         TunedEstimator,
         typer.Option(help="`selective` tries criteria, sizes and lam; `backoff` lam, tau, suffixes and shapes."),
     ] = "selective",
-    criteria: Annotated[str, typer.Option(help="With commas.")] = "random,tf,cet,chi2,chi2_printed,gss,gss_abs",
-    sizes: Annotated[str, typer.Option(help="With commas.")] = "100,500,1000,5000,10000,50000,100000",
-    lams: Annotated[str, typer.Option(help="With commas.")] = "1e-9,1e-8,1e-7,1e-6,1e-5,1e-4,1e-3,1e-2,1e-1",
-    worths: Annotated[str, typer.Option(help="`backoff`: contexts that a prior is worth.")] = "3,6,12,24,48",
-    taus: Annotated[str, typer.Option(help="`backoff`: how much units count.")] = "0.3,0.4,0.5,0.6,0.7",
-    k: TopK = 8000,
+    criteria: Annotated[str, typer.Option(help="With commas.")] = _list(CRITERIA),
+    sizes: Annotated[str, typer.Option(help="With commas.")] = _list(SIZES),
+    lams: Annotated[str, typer.Option(help="With commas.")] = _list(LAMS),
+    worths: Annotated[str, typer.Option(help="`backoff`: how many contexts a prior weighs.")] = _list(PRIORS),
+    taus: Annotated[str, typer.Option(help="`backoff`: how much units count.")] = _list(TAUS),
+    k: TopK = K.default,
     denominator: DenominatorOption = "complement",
     unseen: UnseenOption = "neutral",
     seed: Annotated[int, typer.Option(help="For the criterion `random`.")] = 0,
@@ -144,7 +150,7 @@ def tune(
     from raregram.models.fit import only_target
     from raregram.show.progress import progress
 
-    wanted = (_numbers(sizes, int, "sizes"), _numbers(lams, float, "lams"))
+    all_sizes, all_lams = _numbers(sizes, int, "sizes"), _numbers(lams, float, "lams")
     priors = (_numbers(worths, float, "worths"), _numbers(taus, float, "taus"))
     counts = Counts.load(counts_file)
     target = only_target(counts) if target is None else target
@@ -152,27 +158,26 @@ def tune(
     contexts = _types_of(documents, counts, [target], format, split)
     grid = Grid(counts, target, contexts, denominator, unseen, seed, k)
     grid.check()
-    cells: list[Cell] = []
+    if estimator == "backoff":
+        source = grid.backoff(*priors)
+    else:
+        source = chain(grid.all_used(all_lams), grid.selective(parse_names(criteria) or [], all_sizes, all_lams))
+    trials: list[Trial] = []
     with progress("settings tried", quiet) as tick:
-        if estimator == "backoff":
-            sources = [grid.backoff(*priors)]
-        else:
-            sources = [grid.all_used(wanted[1]), grid.cells(parse_names(criteria) or [], *wanted)]
-        for source in sources:
-            for cell in source:
-                cells.append(cell)
-                tick(1)
-    best = choose(cells)
+        for trial in source:
+            trials.append(trial)
+            tick(1)
+    best = choose(trials)
     grid.fit(best).save(out)
     if as_json:
-        print_json({"best": asdict(best), "cells": [asdict(cell) for cell in cells]})
+        print_json({"best": asdict(best), "cells": [asdict(trial) for trial in trials]})
         return
     if estimator == "backoff":
-        print(backoff_map(cells))
+        print(backoff_map(trials))
         print(f"best: backoff, lam {best.lam:.4g}, tau {best.tau:g}, suffixes to {best.longest}, "
               f"{'with' if best.shapes else 'without'} shapes, F1 {best.f1:.4f}")  # fmt: skip
     else:
-        print(heat_map(cells))
+        print(heat_map(trials))
         print(f"best: {best.criterion or 'all used'}{f', {best.size:,} items a position' if best.size else ''}, "
               f"lam {best.lam:g}, F1 {best.f1:.4f}")  # fmt: skip
     if not quiet:
@@ -238,41 +243,44 @@ def reproduce(
         print(_summary(results, page))
 
 
-def heat_map(cells: list[Cell]) -> str:
+def heat_map(trials: list[Trial]) -> str:
     """Draw criteria x sizes, each with the best F1 over lam, the darker the better."""
-    selective = [cell for cell in cells if cell.size is not None]
     best: dict[tuple[str | None, int | None], float] = {}
-    for cell in cells:
-        best[cell.criterion, cell.size] = max(cell.f1, best.get((cell.criterion, cell.size), 0.0))
-    low, high = min(best.values()), max(best.values())
-    sizes = sorted({cell.size for cell in selective if cell.size is not None})
-    lines = [f"{'':<14}" + "".join(f"{size:>12,}" for size in sizes)]
-    for criterion in dict.fromkeys(cell.criterion for cell in selective):
-        shown = [best[criterion, size] for size in sizes]
-        lines.append(f"{criterion:<14}" + "".join(f" {_shade(value, low, high)} {value:.4f}" for value in shown))
+    for trial in trials:
+        best[trial.criterion, trial.size] = max(trial.f1, best.get((trial.criterion, trial.size), 0.0))
+    sizes = sorted({size for _, size in best if size is not None})
+    criteria = dict.fromkeys(criterion for criterion, _ in best if criterion is not None)
+    rows = {criterion: [best[criterion, size] for size in sizes] for criterion in criteria}
+    lines = _shaded("", [f"{size:,}" for size in sizes], rows, list(best.values()))
     if (None, None) in best:
         lines.append(f"{'all used':<14}{best[None, None]:>12.4f}")
     return "\n".join(lines)
 
 
-def _shade(value: float, low: float, high: float) -> str:
-    return SHADES[int((value - low) / (high - low or 1) * (len(SHADES) - 1))] * 4
-
-
-def backoff_map(cells: list[Cell]) -> str:
+def backoff_map(trials: list[Trial]) -> str:
     """Draw lam x tau with all suffixes and shapes, the darker the better, and what less of them gives."""
-    whole = [cell for cell in cells if (cell.longest, cell.shapes) == (cells[0].longest, cells[0].shapes)]
-    taus = sorted({cell.tau for cell in whole if cell.tau is not None})
-    low, high = min(cell.f1 for cell in cells), max(cell.f1 for cell in cells)
-    lines = [f"{'lam / tau':<14}" + "".join(f"{tau:>12g}" for tau in taus)]
-    for lam in sorted({cell.lam for cell in whole}):
-        row = {cell.tau: cell.f1 for cell in whole if cell.lam == lam}
-        shown = [f" {_shade(row[tau], low, high)} {row[tau]:.4f}" for tau in taus]
-        lines.append(f"{lam:<14.4g}" + "".join(shown))
-    for cell in cells[len(whole) :]:
-        name = f"suffixes to {cell.longest}" if cell.shapes == cells[0].shapes else "without shapes"
-        lines.append(f"{name:<20}{cell.f1:.4f}")
+    first = trials[0]
+    full = [trial for trial in trials if (trial.longest, trial.shapes) == (first.longest, first.shapes)]
+    f1 = {(trial.lam, trial.tau): trial.f1 for trial in full}
+    taus = sorted({trial.tau for trial in full if trial.tau is not None})
+    rows = {f"{lam:.4g}": [f1[lam, tau] for tau in taus] for lam in sorted({trial.lam for trial in full})}
+    lines = _shaded("lam / tau", [f"{tau:g}" for tau in taus], rows, [trial.f1 for trial in trials])
+    for trial in trials[len(full) :]:
+        name = f"suffixes to {trial.longest}" if trial.shapes == first.shapes else "without shapes"
+        lines.append(f"{name:<20}{trial.f1:.4f}")
     return "\n".join(lines)
+
+
+def _shaded(corner: str, columns: list[str], rows: dict[str, list[float]], scale: list[float]) -> list[str]:
+    """Return the lines of a table of F1, each value with a shade from the lowest to the highest of a scale."""
+    low, high = min(scale), max(scale)
+
+    def show(value: float) -> str:
+        shade = SHADES[int((value - low) / (high - low or 1) * (len(SHADES) - 1))] * 4
+        return f" {shade} {value:.4f}"
+
+    header = f"{corner:<14}" + "".join(f"{column:>12}" for column in columns)
+    return [header, *(f"{name:<14}" + "".join(map(show, values)) for name, values in rows.items())]
 
 
 def _evaluate_on_spark(
@@ -335,22 +343,24 @@ def _config(path: str | None, changes: dict[str, Any]) -> Config:
 
 @contextmanager
 def _run(config: Config, folder: Path, quiet: bool) -> Iterator[dict[str, Any]]:
-    """Run an experiment and give its results; what is finished is in a hidden folder until they have been written."""
+    """Run an experiment and give its results; finished parts are in a hidden folder until those have been written."""
     from raregram.atomic import sole_use, write_errors_named
     from raregram.measure import experiment
 
-    def tell(text: str) -> None:
-        if not quiet:
-            say(f"raregram: {text}")
-
-    tell("reading the corpus" + (" (fetched by npm if it is not there)" if config.corpus == "reuters" else ""))
+    announce = experiment.say_nothing if quiet else _announce
+    fetched = " (fetched by npm if it is not there)" if config.corpus == "reuters" else ""
+    announce(f"reading the corpus{fetched}")
     corpus = experiment.load_corpus(config)
     work = folder / f".work-{config.digest(corpus)[:16]}"
     with write_errors_named(work):
         work.mkdir(parents=True, exist_ok=True)
     with sole_use(work):
-        yield dict(json.loads(json.dumps(experiment.run(config, corpus, work, tell))))
+        yield dict(json.loads(json.dumps(experiment.run(config, corpus, work, announce))))
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _announce(text: str) -> None:
+    say(f"raregram: {text}")
 
 
 def _load_results(path: Path) -> dict[str, Any]:
@@ -385,8 +395,8 @@ def _save_results(results: dict[str, Any], path: Path) -> None:
     """Write the results last, so that their existence means that all is there."""
     from raregram.atomic import atomic_path
 
-    with atomic_path(path) as draft:
-        draft.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 def _summary(results: dict[str, Any], page: Path) -> str:

@@ -18,11 +18,12 @@ from raregram.errors import InputError, ParameterError, check_count
 from raregram.models.base import Settings
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
+from raregram.options import K
 from raregram.text.ngrams import number_items
 
 Bools = npt.NDArray[np.bool_]
 
-TOP = 8000  # the paper's K
+TOP = K.default
 CURVE_POINTS = 200
 BANDS = {"0": (0, 0), "1": (1, 1), "2-5": (2, 5), "more": (6, np.inf)}  # how often seen in training
 
@@ -67,16 +68,21 @@ def evaluate(model: Model, documents: Counts, *, k: int = TOP, training: Counts 
         training: the count table that the model was fitted on, with whole N-grams; gives the bands.
     """
     check_count("k", "evaluate", k)
-    target = model.settings.target
-    correct = correct_types(documents, target)
-    order = ranking(model.log_ratio(types_for(model, documents)))
+    correct = correct_types(documents, model.settings.target)
+    scores = model.log_ratio(types_for(model, documents))
+    seen = None if training is None else training_frequency(documents, training)
+    return evaluate_scores(scores, correct, k, model.settings.target, seen)
+
+
+def evaluate_scores(scores: Floats, correct: Bools, k: int, target: str, seen: Ints | None = None) -> Evaluation:
+    """Measure the scores of types; `seen`, how often each was seen in training, gives the bands."""
+    order = ranking(scores)
     returned = np.zeros(len(order), dtype=bool)
     returned[order[:k]] = True
     bands = {}
-    if training is not None:
-        band = bands_of(training_frequency(documents, training))
-        for number, name in enumerate(BANDS):
-            bands[name] = measure(order[band[order] == number], correct, returned)
+    if seen is not None:
+        band = bands_of(seen)[order]
+        bands = {name: measure(order[band == i], correct, returned) for i, name in enumerate(BANDS)}
     ranks, recalls = recall_curve(np.flatnonzero(correct[order]) + 1, len(order))
     return Evaluation(target, k, measure(order, correct, returned), bands, ranks, recalls)
 
@@ -120,8 +126,8 @@ def f1_score(hits: int, returned: int, relevant: int) -> float:
 def measure(order: Ints, correct: Bools, returned: Bools) -> Metrics:
     """Measure a ranking of some types: `order` are their indices, best first."""
     right = correct[order]
-    hits, number = int((right & returned[order]).sum()), int(returned[order].sum())
-    return metrics(np.flatnonzero(right) + 1, len(order), number, hits)
+    hits = int((right & returned[order]).sum())
+    return metrics(np.flatnonzero(right) + 1, len(order), int(returned[order].sum()), hits)
 
 
 def metrics(found_at: Ints, types: int, returned: int, hits: int) -> Metrics:
@@ -165,7 +171,7 @@ def _layout(counted: Settings | Counts) -> str:
 
 
 def types_for(model: Model, documents: Counts) -> npt.NDArray[np.int32]:
-    """Return the whole N-grams of a count table by the model's item numbers."""
+    """Return the whole N-grams of a count table, encoded by the model's vocabulary."""
     check_layout(model.settings, documents)
     return model.number_rows(documents.items, documents.rows[documents.whole].keys)
 
@@ -180,13 +186,13 @@ def training_frequency(documents: Counts, training: Counts) -> Ints:
     if mine != theirs:
         raise ParameterError(f"the training table is for {mine}; the documents were counted for {theirs}")
     known, rows = training.rows[training.whole], documents.rows[documents.whole]
-    keys = number_items(documents.items, training.items)[rows.keys]
-    place, found = find_rows(known.keys, keys)
-    return np.where(found, known.values[place, 0], 0)
+    codes = number_items(documents.items, training.items)[rows.keys]
+    row, found = find_rows(known.keys, codes)
+    return np.where(found, known.values[row, 0], 0)
 
 
 def bands_of(seen: Ints) -> Ints:
-    """Return the number of the band of each frequency in training.
+    """Return the index of the band of each frequency in training.
 
     >>> bands_of(np.array([0, 1, 5, 6])).tolist()
     [0, 1, 2, 3]

@@ -1,7 +1,7 @@
 """The paper's experiment: split, count, tune, score, evaluate; the results as plain data.
 
 Whatever is chosen is chosen on validation data. The one exception is the size that the paper reads off the test
-curve: it is shown beside the honest choice, and called so.
+curve: it is shown beside the honest choice, and called so. The targets run side by side, in a process each.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,26 +27,33 @@ from raregram.corpus.formats import read_documents
 from raregram.corpus.formats.tables import documents_table
 from raregram.corpus.standoff import tagged_reuters
 from raregram.counts.count import count
-from raregram.counts.table import Counts
+from raregram.counts.table import Counts, Ints
 from raregram.errors import InputError, ParameterError, check_count, check_lam, must_be, shorten
-from raregram.measure.evaluate import Evaluation, evaluate, training_frequency, types_for
-from raregram.measure.tune import CRITERIA, LAMS, SIZES, Cell, Grid, choose
+from raregram.measure.evaluate import correct_types, evaluate_scores, training_frequency, types_for
+from raregram.measure.processes import map_in_processes
+from raregram.measure.tune import Grid, Trial, choose
 from raregram.models import ratios
 from raregram.models.model import Model
+from raregram.options import CRITERIA, LAMS, PRIORS, SIZES, TAUS, K
 from raregram.show.heatmap import all_boundaries, split_text
 
 SPLITS = ("train", "valid", "test")
 RUNS = 10  # of scoring, for its mean time
 RUNS_FROM_TEXT = 3
-ROOM = (125_000, 250_000, 500_000, 1_000_000, 2_000_000)  # bytes that a back-off model may take
+MAX_BYTES = (125_000, 250_000, 500_000, 1_000_000, 2_000_000)  # of back-off models
 ONE_MB = 1_000_000
 ARTICLES = 3  # test documents that the report shows in colours,
 ARTICLE_ITEMS = (40, 160)  # neither short nor long
+SHOWN_FAMILIES = ("all used lam=0", "all used lam*", "selective", "selective, size read off the test curve")
 
 LISTS = ("targets", "criteria", "sizes", "lams", "worths", "taus")  # settings that are lists,
 TEXTS = ("corpus", "format", "split", "side", "kind", "targets", "denominator", "unseen", "criteria")  # or text
 
 Say = Callable[[str], None]
+
+
+def say_nothing(text: str) -> None:
+    """Report no progress."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +73,14 @@ class Config:
     targets: tuple[str, ...] = ("LOC", "PER")
     denominator: str = "complement"
     unseen: str = "neutral"
-    k: int = 8_000
+    k: int = K.default
     criteria: tuple[str, ...] = CRITERIA
     sizes: tuple[int, ...] = SIZES
     lams: tuple[float, ...] = LAMS
     suffixes: int = 5  # the longest of the back-off estimator, of items
     shapes: int = 8  # and of shapes
-    worths: tuple[float, ...] = (6.0, 12.0, 24.0)  # its lam times n_de
-    taus: tuple[float, ...] = (0.4, 0.5, 0.6)
+    worths: tuple[float, ...] = PRIORS  # its lam times n_de
+    taus: tuple[float, ...] = TAUS
 
     def __post_init__(self) -> None:
         """Raise `ParameterError` for whatever cannot be."""
@@ -118,37 +126,43 @@ class Splits:
     valid: Counts
     test: Counts
 
+    @cached_property
+    def seen(self) -> Ints:
+        """How often each N-gram of the test documents was seen in training."""
+        return training_frequency(self.test, self.train)
 
-def run(config: Config, corpus: pa.Table, work: Path, say: Say = lambda text: None) -> dict[str, Any]:
+
+def run(
+    config: Config, corpus: pa.Table, work: Path, say: Say = say_nothing, processes: int | None = None
+) -> dict[str, Any]:
     """Run an experiment on a table of documents (`id`, `text` or `items`, `spans`); return its results as plain data.
 
     Args:
         config: the settings.
         corpus: the tagged documents.
-        work: a folder for what is finished, so that an interrupted run goes on from there.
-        say: told what is being done.
+        work: a folder for finished measurements, so that an interrupted run goes on from there.
+        say: shows what is being done; other processes call it too, so it is a function of a module.
+        processes: how many targets run side by side; None for one a processor. The results are the same.
     """
-    splits = count_splits(config, corpus, work, say)
+    splits = count_splits(config, corpus, say)
+    for target in config.targets:
+        _grid(config, splits, target, splits.valid).check()
     articles = choose_articles(config, split_corpus(config, corpus)["test"])
-    per_target = {target: _run_target(config, target, splits, articles, work, say) for target in config.targets}
-    cells = [cell for result in per_target.values() for cell in result.pop("cells")]
+    inputs, data = {name: getattr(splits, name).digest() for name in SPLITS}, _table_2(splits)
+    run_target = partial(_run_target, config, splits, articles, work, say)
+    per_target = dict(zip(config.targets, map_in_processes(run_target, config.targets, processes), strict=True))
     return {
         "config": asdict(config),
         "versions": {name: version(name) for name in ("raregram", "numpy", "pyarrow", "duckdb")},
         "machine": {"processor": processor(), "cores": os.cpu_count(), "python": platform.python_version()},
-        "inputs": {name: getattr(splits, name).digest() for name in SPLITS},
+        "inputs": inputs,
         "table_1": table_1(),
-        "table_2": _table_2(splits),
-        "cells": cells,
+        "table_2": data,
+        "cells": [trial for result in per_target.values() for trial in result.pop("cells")],
         "chosen": [entry for result in per_target.values() for entry in result.pop("chosen")],
         "articles": articles,
         "targets": per_target,
     }
-
-
-def count_splits(config: Config, corpus: pa.Table, work: Path, say: Say = lambda text: None) -> Splits:
-    """Split a corpus and count its parts."""
-    return Splits(*(_counted(config, part, name, work, say) for name, part in split_corpus(config, corpus).items()))
 
 
 def load_corpus(config: Config) -> pa.Table:
@@ -163,22 +177,6 @@ def load_corpus(config: Config) -> pa.Table:
     if len({part.schema for part in parts}) > 1:
         raise InputError(f"some documents in {', '.join(sources)} are texts and some lists of items: make them one")
     return pa.concat_tables(parts)
-
-
-def table_1() -> list[dict[str, float]]:
-    """Compute the paper's Table I."""
-    rows = ((10**7, 2000, 10**4, 100), (10**7, 20, 10**4, 1), (10**7, 20, 10**4, 2), (10**7, 6, 10**4, 0))
-    return [
-        {
-            "n_de": n_de,
-            "f_de": f_de,
-            "n_nu": n_nu,
-            "f_nu": f_nu,
-            "mle": float(ratios.mle(f_nu, n_nu, f_de, n_de)),
-            "direct": float(ratios.direct(f_nu, n_nu, f_de, n_de, 1e-5)),
-        }
-        for n_de, f_de, n_nu, f_nu in rows
-    ]
 
 
 def split_corpus(config: Config, corpus: pa.Table) -> dict[str, pa.Table]:
@@ -197,21 +195,15 @@ def split_corpus(config: Config, corpus: pa.Table) -> dict[str, pa.Table]:
     }
 
 
-def _counted(config: Config, documents: pa.Table, name: str, work: Path, say: Say) -> Counts:
-    """Count a part of the corpus, or load what an earlier run has counted."""
-    path = work / f"{name}.counts"
-    longer = (f"suffixes:{config.suffixes}", f"shapes:{config.shapes}")
-    if not path.exists():
+def count_splits(config: Config, corpus: pa.Table, say: Say = say_nothing) -> Splits:
+    """Split a corpus and count its parts."""
+    longer = [f"suffixes:{config.suffixes}", f"shapes:{config.shapes}"]
+    layout: dict[str, Any] = {name: getattr(config, name) for name in ("n", "side", "kind", "targets")}
+    counts = {}
+    for name, documents in split_corpus(config, corpus).items():
         say(f"counting {len(documents):,} {name} documents")
-        count(
-            documents,
-            n=config.n,
-            side=config.side,
-            kind=config.kind,
-            targets=config.targets,
-            spans=["units", "whole", *(longer if name == "train" else ())],
-        ).save(path)
-    return Counts.load(path)
+        counts[name] = count(documents, spans=["units", "whole", *(longer if name == "train" else [])], **layout)
+    return Splits(**counts)
 
 
 def choose_articles(config: Config, test: pa.Table) -> list[dict[str, Any]]:
@@ -220,203 +212,221 @@ def choose_articles(config: Config, test: pa.Table) -> list[dict[str, Any]]:
     found = []
     for row in test.to_pylist():
         items = row["items"] if "items" in row else split_text(row["text"], config.kind).to_pylist()
-        place = "start" if config.side == "left" else "end"
-        names = {str(span[place]): span["label"] for span in row["spans"] or [] if span["label"] in config.targets}
+        edge = "start" if config.side == "left" else "end"
+        names = {str(span[edge]): span["label"] for span in row["spans"] or [] if span["label"] in config.targets}
         if len(items) <= high:
             found.append({"items": items, "names": names})
     found.sort(key=lambda article: (len(article["items"]) < low, -len({*article["names"].values()})))
     return found[:ARTICLES]  # of those that are as good, the first
 
 
+def _grid(config: Config, splits: Splits, target: str, contexts: Counts) -> Grid:
+    # Items with validity bits, as in a table that was read from a file: they count in the bytes of a model.
+    items = splits.train.items.take(pa.array(np.arange(len(splits.train.items))))
+    train = replace(splits.train, items=items)
+    return Grid(train, target, contexts, config.denominator, config.unseen, config.seed, config.k)
+
+
 def _run_target(
-    config: Config, target: str, splits: Splits, articles: list[dict[str, Any]], work: Path, say: Say
+    config: Config, splits: Splits, articles: list[dict[str, Any]], work: Path, say: Say, target: str
 ) -> dict[str, Any]:
     """Tune, choose, score and evaluate for one target."""
-    valid, test = (
-        Grid(splits.train, target, contexts, config.denominator, config.unseen, config.seed, config.k)
-        for contexts in (splits.valid, splits.test)
-    )
-    valid.check()
-    number = config.targets.index(target)  # a name may hold what no file name can
+    valid, test = (_grid(config, splits, target, contexts) for contexts in (splits.valid, splits.test))
+    stored = partial(_stored, work, config.targets.index(target))  # a name may hold what no file name can
     say(f"tuning {target}: {len(config.criteria)} criteria x {len(config.sizes)} sizes x {len(config.lams)} lam")
-    tried = _stored(work / f"{number}-valid.json", lambda: _all_cells(valid, config))
+    tried = stored("valid", lambda: [
+        *valid.all_used((0.0, *config.lams)), *valid.selective(config.criteria, config.sizes, config.lams)
+    ])  # fmt: skip
     plain, *with_ridge = tried
-    curves = _best_by(with_ridge, lambda cell: (cell.estimator, cell.criterion, cell.size))
+    curves = _best_by(with_ridge, lambda trial: (trial.estimator, trial.criterion, trial.size))
     say(f"scoring {target} on test")
-    scored = _stored(work / f"{number}-test.json", lambda: _same_cells(test, [plain, *curves]))
-    test_f1 = {_setting(cell): cell.f1 for cell in scored}
+    scored = stored("test", lambda: _try_again(test, [plain, *curves]))
+    test_f1 = {_setting(trial): trial.f1 for trial in scored}
     families = _families(curves, plain, test_f1)
-    best = {name: test.fit(cell) for name, cell in families.items() if name in SHOWN_FAMILIES}
-    backoff = _run_backoff(config, valid, test, work, say)
-    best |= backoff.models
-    smoothed = _run_smoothed(valid, test, work / f"{number}-smoothed.json")
-    evaluations = {
-        name: evaluate(model, splits.test, k=config.k, training=splits.train) for name, model in best.items()
-    }
+    say(f"tuning the back-off estimator for {target}: {len(config.worths)} lam x {len(config.taus)} tau, and less")
+    backoff = stored("backoff", lambda: list(valid.backoff(config.worths, config.taus)))
+    smoothed = stored("smoothed", lambda: list(valid.smoothed()))
+    say(f"scoring the back-off estimator for {target} on test")
+    limited, backoff_models = _limit_backoff(config, choose(backoff), valid, test)
+    models = {name: test.fit(families[name]) for name in SHOWN_FAMILIES} | backoff_models
+    smoothed_entries = _with_best_on_test(smoothed, lambda best: test.smoothed((best.lam,)))
+    say(f"evaluating the best models of {target}")
+    evaluations, costs = _evaluate_and_time(config, models, splits, target)
     return {
         "cells": [
-            *({**_named(cell), "valid_f1": cell.f1, "test_f1": test_f1.get(_setting(cell))} for cell in tried),
-            *backoff.cells,
-            *smoothed,
+            *(_entry(trial, test_f1.get(_setting(trial))) for trial in tried),
+            *(_entry(trial, None) for trial in backoff if trial != choose(backoff)),
+            *limited,
+            *smoothed_entries,
         ],
         "chosen": [
-            *(
-                {"family": name, **_named(cell), "valid_f1": cell.f1, "test_f1": test_f1[_setting(cell)]}
-                for name, cell in families.items()
-            ),
-            *backoff.chosen,
-            *({"family": "smoothed", **cell} for cell in smoothed if cell["test_f1"] is not None),
+            *({"family": name, **_entry(trial, test_f1[_setting(trial)])} for name, trial in families.items()),
+            *({"family": name, **entry} for name, entry in zip(backoff_models, _shown(limited), strict=True)),
+            *({"family": "smoothed", **entry} for entry in smoothed_entries if entry["test_f1"] is not None),
         ],
-        "rooms": _rooms(valid, curves, families["selective"], test_f1),
-        "evaluations": {name: _as_plain(evaluation) for name, evaluation in evaluations.items()},
-        "costs": {name: _cost(model, splits.test) for name, model in best.items()},
-        "lam0": best["all used lam*"].lam0,
-        "articles": [_coloured(best["backoff"], article["items"]) for article in articles],
+        "rooms": _model_sizes(valid, curves, families["selective"], test_f1),
+        "evaluations": evaluations,
+        "costs": costs,
+        "lam0": models["all used lam*"].lam0,
+        "articles": [_boundary_scores(models["backoff"], article["items"]) for article in articles],
     }
 
 
-def _coloured(model: Model, items: list[str]) -> list[float | None]:
+def _stored(work: Path, number: int, name: str, measure: Callable[[], list[Trial]]) -> list[Trial]:
+    """Return trials that an earlier run has measured, or measure them now and keep them."""
+    path = work / f"{number}-{name}.json"
+    if not path.exists():
+        trials = measure()
+        with atomic_path(path) as temporary:
+            temporary.write_text(json.dumps([asdict(trial) for trial in trials]))
+    return [Trial(**trial) for trial in json.loads(path.read_text())]
+
+
+def _best_by(trials: Sequence[Trial], key: Callable[[Trial], Any]) -> list[Trial]:
+    """Return the best trial of each group."""
+    groups: dict[Any, list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault(key(trial), []).append(trial)
+    return [choose(group) for group in groups.values()]
+
+
+def _try_again(grid: Grid, trials: Sequence[Trial]) -> list[Trial]:
+    """Measure the settings of some trials on other contexts."""
+    wanted = {_setting(trial) for trial in trials}
+    found = list(grid.all_used([trial.lam for trial in trials if trial.criterion is None]))
+    for criterion in dict.fromkeys(trial.criterion for trial in trials if trial.criterion is not None):
+        lams = dict.fromkeys(trial.lam for trial in trials if trial.criterion == criterion)
+        sizes = [trial.size for trial in trials if trial.criterion == criterion and trial.size is not None]
+        found += [trial for trial in grid.selective((criterion,), sizes, tuple(lams)) if _setting(trial) in wanted]
+    return found
+
+
+def _families(curves: Sequence[Trial], plain: Trial, test_f1: dict[Any, float]) -> dict[str, Trial]:
+    """Return the trial that stands for each family of estimators."""
+    selective = [trial for trial in curves if trial.estimator == "selective"]
+    by_criterion = _best_by(selective, lambda trial: trial.criterion)
+    return {
+        "all used lam=0": plain,
+        "all used lam*": next(trial for trial in curves if trial.estimator == "product"),
+        **{f"selective {trial.criterion}": trial for trial in by_criterion},
+        "selective": choose(selective),
+        "selective, size read off the test curve": max(selective, key=lambda trial: test_f1[_setting(trial)]),
+    }
+
+
+def _limit_backoff(
+    config: Config, best: Trial, valid: Grid, test: Grid
+) -> tuple[list[dict[str, Any]], dict[str, Model]]:
+    """Measure the best back-off setting without a limit, at every size and in every number of bytes."""
+    limits: list[dict[str, Any]] = [
+        {}, *({"size": size} for size in config.sizes), *({"max_bytes": most} for most in MAX_BYTES)
+    ]  # fmt: skip
+    entries, models = [], {}
+    for limit in limits:
+        model = valid.fit(replace(best, **limit))
+        entries.append(_entry(valid.measure(model), test.measure(model).f1))
+        if limit in ({}, {"max_bytes": ONE_MB}):
+            models["backoff, 1 MB" if limit else "backoff"] = model
+    return entries, models
+
+
+def _with_best_on_test(
+    trials: Sequence[Trial], try_again: Callable[[Trial], Iterable[Trial]]
+) -> list[dict[str, Any]]:
+    """Return trials on validation, the best of them with its F1 on test."""
+    best = choose(trials)
+    (again,) = try_again(best)
+    return [_entry(trial, again.f1 if trial == best else None) for trial in trials]
+
+
+def _shown(limited: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the back-off model without a limit, and that of 1 MB."""
+    return [entry for entry in limited if entry["size"] is None and entry["max_bytes"] in (None, ONE_MB)]
+
+
+def _model_sizes(
+    grid: Grid, curves: Sequence[Trial], best: Trial, test_f1: dict[Any, float]
+) -> list[dict[str, float | int | str]]:
+    """Return the bytes of the models of the best criterion at every size, and all used."""
+    return [
+        {
+            "criterion": trial.criterion or "all used",
+            "size": trial.size or 0,
+            "bytes": grid.fit(trial).nbytes,
+            "test_f1": test_f1[_setting(trial)],
+        }
+        for trial in curves
+        if trial.criterion in (best.criterion, None)
+    ]
+
+
+def _evaluate_and_time(
+    config: Config, models: dict[str, Model], splits: Splits, target: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Evaluate models on the test N-grams, and measure the time to score these and the bytes that each model takes.
+
+    Times are processor seconds, since other targets run beside.
+    """
+    correct = correct_types(splits.test, target)
+    texts = splits.test.whole_ngrams().texts(config.kind)
+    evaluations, costs = {}, {}
+    for name, model in models.items():
+        codes = types_for(model, splits.test)
+        evaluation = evaluate_scores(model.log_ratio(codes), correct, config.k, target, splits.seen).to_dict()
+        evaluations[name] = {**evaluation, "recalls": [round(value, 6) for value in evaluation["recalls"]]}
+        costs[name] = {
+            "ngrams": len(codes),
+            "seconds": _mean_seconds(model, codes, RUNS),
+            "seconds_from_text": _mean_seconds(model, texts, RUNS_FROM_TEXT),
+            "bytes": model.nbytes,
+            "frequencies": sum(model.sizes),
+            "items": len(model.items),
+        }
+    return evaluations, costs
+
+
+def _mean_seconds(model: Model, ngrams: Any, runs: int) -> float:
+    start = time.process_time()
+    for _ in range(runs):
+        model.log_ratio(ngrams)
+    return (time.process_time() - start) / runs
+
+
+def _boundary_scores(model: Model, items: list[str]) -> list[float | None]:
     """Return the log ratio at every boundary, short enough to be stored."""
     scores = all_boundaries(model, pa.array(items, pa.string()))
     return [None if score is None else round(score, 3) for score in scores]
 
 
-@dataclass(frozen=True)
-class BackoffResults:
-    """What the back-off estimator did."""
-
-    cells: list[dict[str, Any]]
-    chosen: list[dict[str, Any]]
-    models: dict[str, Model]
+def _setting(trial: Trial) -> tuple[str, str | None, int | None, float]:
+    return trial.estimator, trial.criterion, trial.size, trial.lam
 
 
-def _run_backoff(config: Config, valid: Grid, test: Grid, work: Path, say: Say) -> BackoffResults:
-    """Tune the back-off estimator on validation, then measure it on test at every size and room."""
-    target = valid.target
-    say(f"tuning the back-off estimator for {target}: {len(config.worths)} lam x {len(config.taus)} tau, and less")
-    path = work / f"{config.targets.index(target)}-backoff.json"
-    tried = _stored(path, lambda: list(valid.backoff(config.worths, config.taus)))
-    best = choose(tried)
-    say(f"scoring the back-off estimator for {target} on test")
-    limits: list[dict[str, Any]] = [{}, *({"size": size} for size in config.sizes), *({"max_bytes": b} for b in ROOM)]
-    cells = [{**_named(cell), "valid_f1": cell.f1, "test_f1": None} for cell in tried if cell != best]
-    models = {}
-    for limit in limits:
-        model = valid.fit(replace(best, **limit))
-        cell, test_f1 = valid.measure(model), test.measure(model).f1
-        cells.append({**_named(cell), "valid_f1": cell.f1, "test_f1": test_f1})
-        if limit == {}:
-            models["backoff"] = model
-        elif limit.get("max_bytes") == ONE_MB:
-            models["backoff, 1 MB"] = model
-    scored = {(cell["size"], cell["max_bytes"]): cell for cell in cells if cell["test_f1"] is not None}
-    shown = {"backoff": (None, None), "backoff, 1 MB": (None, ONE_MB)}
-    chosen = [{"family": name, **scored[limit]} for name, limit in shown.items()]
-    return BackoffResults(cells, chosen, models)
+def _entry(trial: Trial, test_f1: float | None) -> dict[str, Any]:
+    """Return a trial on validation and its F1 on test, the way the results hold it."""
+    entry = asdict(trial)
+    del entry["f1"]
+    return {**entry, "valid_f1": trial.f1, "test_f1": test_f1}
 
 
-def _run_smoothed(valid: Grid, test: Grid, path: Path) -> list[dict[str, Any]]:
-    """Tune alpha of the smoothed estimator on validation; the best is measured on test, too."""
-    tried = _stored(path, lambda: list(valid.smoothed()))
-    best = choose(tried)
-    (scored,) = test.smoothed((best.lam,))
-    return [{**_named(cell), "valid_f1": cell.f1, "test_f1": scored.f1 if cell == best else None} for cell in tried]
-
-
-def _rooms(
-    grid: Grid, curves: Sequence[Cell], best: Cell, test_f1: dict[Any, float]
-) -> list[dict[str, float | int | str]]:
-    """Return how much room the models of the best criterion take at every size, and all used."""
-    shown = [cell for cell in curves if cell.criterion in (best.criterion, None)]
+def table_1() -> list[dict[str, float]]:
+    """Compute the paper's Table I."""
+    rows = ((10**7, 2000, 10**4, 100), (10**7, 20, 10**4, 1), (10**7, 20, 10**4, 2), (10**7, 6, 10**4, 0))
     return [
         {
-            "criterion": cell.criterion or "all used",
-            "size": cell.size or 0,
-            "bytes": grid.fit(cell).nbytes,
-            "test_f1": test_f1[_setting(cell)],
+            "n_de": n_de,
+            "f_de": f_de,
+            "n_nu": n_nu,
+            "f_nu": f_nu,
+            "mle": float(ratios.mle(f_nu, n_nu, f_de, n_de)),
+            "direct": float(ratios.direct(f_nu, n_nu, f_de, n_de, 1e-5)),
         }
-        for cell in shown
+        for n_de, f_de, n_nu, f_nu in rows
     ]
-
-
-SHOWN_FAMILIES = ("all used lam=0", "all used lam*", "selective", "selective, size read off the test curve")
-
-
-def _all_cells(grid: Grid, config: Config) -> list[Cell]:
-    """Measure all used without a ridge, then the whole grid."""
-    return [*grid.all_used((0.0, *config.lams)), *grid.cells(config.criteria, config.sizes, config.lams)]
-
-
-def _same_cells(grid: Grid, cells: Sequence[Cell]) -> list[Cell]:
-    """Measure some settings on other contexts."""
-    wanted = {_setting(cell) for cell in cells}
-    found = list(grid.all_used([cell.lam for cell in cells if cell.criterion is None]))
-    for criterion in dict.fromkeys(cell.criterion for cell in cells if cell.criterion is not None):
-        lams = dict.fromkeys(cell.lam for cell in cells if cell.criterion == criterion)
-        sizes = [cell.size for cell in cells if cell.criterion == criterion and cell.size is not None]
-        found += [cell for cell in grid.cells((criterion,), sizes, tuple(lams)) if _setting(cell) in wanted]
-    return found
-
-
-def _best_by(cells: Sequence[Cell], key: Callable[[Cell], Any]) -> list[Cell]:
-    """Return the best cell of each group."""
-    groups: dict[Any, list[Cell]] = {}
-    for cell in cells:
-        groups.setdefault(key(cell), []).append(cell)
-    return [choose(group) for group in groups.values()]
-
-
-def _families(curves: Sequence[Cell], plain: Cell, test_f1: dict[Any, float]) -> dict[str, Cell]:
-    """Return the cell that stands for each family of estimators."""
-    selective = [cell for cell in curves if cell.estimator == "selective"]
-    by_criterion = _best_by(selective, lambda cell: cell.criterion)
-    return {
-        "all used lam=0": plain,
-        "all used lam*": next(cell for cell in curves if cell.estimator == "product"),
-        **{f"selective {cell.criterion}": cell for cell in by_criterion},
-        "selective": choose(selective),
-        "selective, size read off the test curve": max(selective, key=lambda cell: test_f1[_setting(cell)]),
-    }
-
-
-def _setting(cell: Cell) -> tuple[str, str | None, int | None, float]:
-    return cell.estimator, cell.criterion, cell.size, cell.lam
-
-
-def _named(cell: Cell) -> dict[str, Any]:
-    return {name: value for name, value in asdict(cell).items() if name != "f1"}
-
-
-def _as_plain(evaluation: Evaluation) -> dict[str, Any]:
-    plain = evaluation.to_dict()
-    return {**plain, "recalls": [round(value, 6) for value in plain["recalls"]]}
-
-
-def _cost(model: Model, test: Counts) -> dict[str, Any]:
-    """Measure the time to score all test N-grams, the mean of several runs, and the bytes that the model holds."""
-    numbers = types_for(model, test)
-    texts = test.whole_ngrams().texts(test.kind)
-    from_numbers = [_seconds(model, numbers) for _ in range(RUNS)]
-    from_text = [_seconds(model, texts) for _ in range(RUNS_FROM_TEXT)]
-    return {
-        "ngrams": len(numbers),
-        "seconds": sum(from_numbers) / RUNS,
-        "seconds_from_text": sum(from_text) / RUNS_FROM_TEXT,
-        "bytes": model.nbytes,
-        "frequencies": sum(model.sizes),
-        "items": len(model.items),
-    }
-
-
-def _seconds(model: Model, ngrams: Any) -> float:
-    start = time.perf_counter()
-    model.log_ratio(ngrams)
-    return time.perf_counter() - start
 
 
 def _table_2(splits: Splits) -> list[dict[str, Any]]:
     """Count types and contexts of each part and target, and the test N-grams that were never seen in training."""
-    unseen = training_frequency(splits.test, splits.train) == 0
     rows = []
     for name in SPLITS:
         counts: Counts = getattr(splits, name)
@@ -425,18 +435,9 @@ def _table_2(splits: Splits) -> list[dict[str, Any]]:
             here = values[:, column] > 0
             row = {"split": name, "target": target, "types": int(here.sum()), "contexts": int(counts.totals[column])}
             if name == "test":
-                row["unseen_share"] = float(unseen[here].mean()) if here.any() else 0.0
+                row["unseen_share"] = float((splits.seen == 0)[here].mean()) if here.any() else 0.0
             rows.append(row)
     return rows
-
-
-def _stored(path: Path, measure: Callable[[], list[Cell]]) -> list[Cell]:
-    """Return cells that an earlier run has measured, or measure them now and keep them."""
-    if not path.exists():
-        cells = measure()
-        with atomic_path(path) as draft:
-            draft.write_text(json.dumps([asdict(cell) for cell in cells]))
-    return [Cell(**cell) for cell in json.loads(path.read_text())]
 
 
 def processor() -> str:

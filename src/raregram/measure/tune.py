@@ -12,7 +12,7 @@ For the back-off estimator: lam x tau, each fitted and scored, then shorter suff
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -22,24 +22,18 @@ import numpy.typing as npt
 from raregram.counts.storage import find_rows
 from raregram.counts.table import Counts, Ints
 from raregram.errors import InputError, check_choice, check_count, check_lam
-from raregram.measure.evaluate import TOP, check_layout, correct_types, f1_score, top_hits, types_for
+from raregram.measure.evaluate import check_layout, correct_types, f1_score, top_hits, types_for
 from raregram.models import ratios, selection
 from raregram.models.fit import fit
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
+from raregram.options import ALPHAS, PRIORS, TAUS, K
 from raregram.text.ngrams import ABSENT, number_items
-
-CRITERIA = ("random", "tf", "cet", "chi2", "chi2_printed", "gss")
-SIZES = (100, 500, 1_000, 5_000, 10_000, 50_000, 100_000)
-LAMS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-WORTHS = (3.0, 6.0, 12.0, 24.0, 48.0)  # lam of the back-off estimator times n_de: contexts that a prior is worth
-ALPHAS = (1e-3, 1e-2, 1e-1, 1.0)  # that the smoothed estimator adds to frequencies
-TAUS = (0.3, 0.4, 0.5, 0.6, 0.7)
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One setting and how well it ranks."""
+class Trial:
+    """One setting of an estimator, and the F1 that it reaches."""
 
     target: str
     estimator: str
@@ -56,7 +50,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid:
-    """The frequencies of a target, and some contexts whose ranking is measured."""
+    """The training frequencies of a target, and some contexts whose ranking is measured."""
 
     counts: Counts
     target: str
@@ -64,7 +58,7 @@ class Grid:
     denominator: str = "complement"
     unseen: str = "neutral"
     seed: int = 0
-    k: int = TOP
+    k: int = K.default
 
     def __post_init__(self) -> None:
         """Raise where there is nothing to tune on."""
@@ -78,24 +72,24 @@ class Grid:
         if not self._correct.any():
             raise InputError(f"the target {self.target!r} never occurs in the validation documents")
 
-    def cells(self, criteria: Sequence[str], sizes: Sequence[int], lams: Sequence[float]) -> Iterator[Cell]:
-        """Yield every criterion x size x lam."""
+    def selective(self, criteria: Sequence[str], sizes: Sequence[int], lams: Sequence[float]) -> Iterator[Trial]:
+        """Try every criterion x size x lam."""
         sizes = sorted(set(sizes))
         for criterion in criteria:
-            tiers = self._terms.tiers(criterion, sizes)
+            bins = self._terms.bins(criterion, sizes)
             for lam in lams:
-                scores = self._terms.scores(tiers, lam, len(sizes) + 1)
-                for column, size in enumerate(sizes):
-                    yield self._cell("selective", criterion, size, lam, scores[:, column])
+                scores = self._terms.scores(bins, lam, len(sizes) + 1)
+                for size, column in zip(sizes, scores.T, strict=False):
+                    yield Trial(self.target, "selective", criterion, size, lam, self._f1(column))
 
-    def all_used(self, lams: Sequence[float]) -> Iterator[Cell]:
-        """Yield the product of all items for every lam."""
-        tiers = self._terms.tiers(None, [])
+    def all_used(self, lams: Sequence[float]) -> Iterator[Trial]:
+        """Try the product of all items with every lam."""
+        bins = self._terms.bins(None, [])
         for lam in lams:
-            yield self._cell("product", None, None, lam, self._terms.scores(tiers, lam, 1)[:, 0])
+            yield Trial(self.target, "product", None, None, lam, self._f1(self._terms.scores(bins, lam, 1)[:, 0]))
 
-    def smoothed(self, alphas: Sequence[float] = ALPHAS) -> Iterator[Cell]:
-        """Yield the ratio of smoothed frequencies of whole N-grams for every alpha."""
+    def smoothed(self, alphas: Sequence[float] = ALPHAS) -> Iterator[Trial]:
+        """Try the ratio of smoothed frequencies of whole N-grams with every alpha."""
         span, (n_nu, n_de) = self.counts.whole, self.counts.sizes(self.target, self.denominator)
         keys = self.counts.rows[span].keys
         codes = number_items(self.contexts.items, self.counts.items)[self.contexts.rows[span].keys]
@@ -105,40 +99,40 @@ class Grid:
         )
         for alpha in alphas:
             ratio = ratios.smoothed(f_nu, n_nu, f_de, n_de, alpha, types=len(keys) + 1)
-            yield self._cell("smoothed", None, None, alpha, ratios.log_on_grid(ratio))
+            yield Trial(self.target, "smoothed", None, None, alpha, self._f1(ratios.log_on_grid(ratio)))
 
-    def backoff(self, worths: Sequence[float] = WORTHS, taus: Sequence[float] = TAUS) -> Iterator[Cell]:
-        """Yield the back-off estimator for every lam x tau, then with less at the best of them."""
+    def backoff(self, priors: Sequence[float] = PRIORS, taus: Sequence[float] = TAUS) -> Iterator[Trial]:
+        """Try the back-off estimator with every lam x tau, then with less at the best of them."""
         n_de = self.counts.sizes(self.target, self.denominator)[1]
         tried = []
-        for worth in worths:
-            check_lam(worth, "tune", "worths")
+        for prior in priors:
+            check_lam(prior, "tune", "worths")
             for tau in taus:
-                tried.append(self.measured(lam=worth / n_de, tau=tau))
+                tried.append(self._try_backoff(lam=prior / n_de, tau=tau))
                 yield tried[-1]
         best = choose(tried)
         assert best.longest is not None
         for longest in range(best.longest - 1, 0, -1):
-            yield self.measured(lam=best.lam, tau=best.tau, longest=longest)
+            yield self._try_backoff(lam=best.lam, tau=best.tau, longest=longest)
         if best.shapes:
-            yield self.measured(lam=best.lam, tau=best.tau, shapes=False)
+            yield self._try_backoff(lam=best.lam, tau=best.tau, shapes=False)
 
-    def measured(self, **options: Any) -> Cell:
-        """Fit the back-off estimator and measure it."""
+    def _try_backoff(self, **options: Any) -> Trial:
         return self.measure(fit(self.counts, self.target, "backoff", denominator=self.denominator, **options))
 
-    def measure(self, model: Model) -> Cell:
+    def measure(self, model: Model) -> Trial:
         """Measure a model of the back-off estimator on the contexts."""
         p = model.params
-        cell = self._cell("backoff", p.criterion, p.size, p.lam, model.log_ratio(types_for(model, self.contexts)))
-        return replace(
-            cell,
-            tau=p.tau,
-            longest=p.longest,
-            shapes=bool(p.longest_shapes),
-            max_bytes=p.max_bytes,
-            bytes=model.nbytes,
-        )
+        f1 = self._f1(model.log_ratio(types_for(model, self.contexts)))
+        limits = (p.longest, bool(p.longest_shapes), p.max_bytes, model.nbytes)
+        return Trial(self.target, "backoff", p.criterion, p.size, p.lam, f1, p.tau, *limits)
+
+    def fit(self, trial: Trial) -> Model:
+        """Fit the model of a trial."""
+        chosen = {name: getattr(trial, name) for name in ("criterion", "size", "lam", "tau", "longest", "shapes")}
+        options: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
+        common: dict[str, Any] = {"denominator": self.denominator, "unseen": self.unseen, "seed": self.seed}
+        return fit(self.counts, self.target, trial.estimator, max_bytes=trial.max_bytes, **options, **common)
 
     @cached_property
     def _terms(self) -> _Terms:
@@ -148,26 +142,18 @@ class Grid:
     def _correct(self) -> npt.NDArray[np.bool_]:
         return correct_types(self.contexts, self.target)
 
-    def _cell(self, estimator: str, criterion: str | None, size: int | None, lam: float, scores: Floats) -> Cell:
+    def _f1(self, scores: Floats) -> float:
         hits = top_hits(scores, self._correct, self.k)
-        f1 = f1_score(hits, min(self.k, len(scores)), int(self._correct.sum()))
-        return Cell(self.target, estimator, criterion, size, lam, f1)
-
-    def fit(self, cell: Cell) -> Model:
-        """Fit the model of a cell."""
-        chosen = {name: getattr(cell, name) for name in ("criterion", "size", "lam", "tau", "longest", "shapes")}
-        options: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
-        common: dict[str, Any] = {"denominator": self.denominator, "unseen": self.unseen, "seed": self.seed}
-        return fit(self.counts, self.target, cell.estimator, max_bytes=cell.max_bytes, **options, **common)
+        return f1_score(hits, min(self.k, len(scores)), int(self._correct.sum()))
 
 
-def choose(cells: Sequence[Cell]) -> Cell:
-    """Return the best cell; ties go to the larger lam, then to the smaller size, then to the first."""
-    return max(cells, key=lambda cell: (cell.f1, cell.lam, -(cell.size or 0)))
+def choose(trials: Sequence[Trial]) -> Trial:
+    """Return the best trial; ties go to the larger lam, then to the smaller size, then to the first."""
+    return max(trials, key=lambda trial: (trial.f1, trial.lam, -(trial.size or 0)))
 
 
 class _Terms:
-    """The units of a count table as one long list, and where the items of every context stand in it."""
+    """The units of all positions in one array, and for every context the indices of its items in that array."""
 
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
@@ -176,38 +162,38 @@ class _Terms:
         by_position = [counts.frequencies(span, grid.target, grid.denominator) for span in counts.units]
         self.f_nu, self.f_de = (np.concatenate(side) for side in zip(*by_position, strict=True))
         self.starts = np.cumsum([0, *(len(f_nu) for f_nu, _ in by_position)])
-        self.places = self._places_of_contexts()  # (contexts * n,) the last place is for items never seen
+        self.indices = self._indices_of_contexts()  # (contexts * n,) the last index is for items never seen
 
-    def _places_of_contexts(self) -> Ints:
+    def _indices_of_contexts(self) -> Ints:
         counts, contexts = self.grid.counts, self.grid.contexts
-        items = number_items(contexts.items, counts.items)[contexts.rows[contexts.whole].keys]
-        place = np.full((counts.n, len(counts.items) + 1), len(self.f_nu), dtype=np.int64)  # (n, items and ABSENT)
+        codes = number_items(contexts.items, counts.items)[contexts.rows[contexts.whole].keys]
+        index = np.full((counts.n, len(counts.items) + 1), len(self.f_nu), dtype=np.int64)  # (n, items and ABSENT)
         for k, span in enumerate(counts.units):
             keys = counts.rows[span].keys[:, 0]
-            place[k, keys] = self.starts[k] + np.arange(len(keys))
+            index[k, keys] = self.starts[k] + np.arange(len(keys))
         assert ABSENT == -1  # the last column
-        return place[np.arange(counts.n), items].ravel()
+        return index[np.arange(counts.n), codes].ravel()
 
-    def tiers(self, criterion: str | None, sizes: Sequence[int]) -> Ints:
+    def bins(self, criterion: str | None, sizes: Sequence[int]) -> Ints:
         """Return, for each item of each context, the bin of its context and of the first size that takes it in."""
         tier = np.zeros(len(self.f_nu) + 1, dtype=np.int64)  # an item never seen counts in every size
         if criterion is not None:
             check_choice("criterion", "tune", criterion, selection.CRITERIA)
             for k, (first, last) in enumerate(zip(self.starts[:-1], self.starts[1:], strict=True)):
                 tier[first:last] = np.searchsorted(sizes, self._rank(criterion, k, first, last), side="right")
-        n, bins = self.grid.counts.n, len(sizes) + 1
-        return np.repeat(np.arange(len(self.places) // n) * bins, n) + tier[self.places]
+        n, tiers = self.grid.counts.n, len(sizes) + 1
+        return np.repeat(np.arange(len(self.indices) // n) * tiers, n) + tier[self.indices]
 
     def _rank(self, criterion: str, k: int, first: int, last: int) -> Ints:
-        """Return the place of each item of a position in the order of selection."""
+        """Return the rank of each item of a position in the order of selection."""
         f_nu, f_de = self.f_nu[first:last], self.f_de[first:last]
         score = selection.scores(criterion, f_nu, f_de, self.n_nu, self.n_de, seed=(self.grid.seed, k))
         rank = np.empty(len(score), dtype=np.int64)
         rank[np.lexsort((-(f_nu + f_de), -score))] = np.arange(len(score))
         return rank
 
-    def scores(self, tiers: Ints, lam: float, bins: int) -> Floats:
-        """Return the log ratio of every context for every size: (contexts, bins); the last bin is for what is out."""
+    def scores(self, bins: Ints, lam: float, tiers: int) -> Floats:
+        """Return the log ratio of every context for every size: (contexts, tiers); the last tier is left out."""
         check_lam(lam, "tune")
         values = ratios.log_on_grid(
             ratios.unit(np.append(self.f_nu, 0), self.n_nu, np.append(self.f_de, 0), self.n_de, lam)
@@ -215,6 +201,6 @@ class _Terms:
         if self.grid.unseen == "neutral":
             values[-1] = 0.0
         sums = np.bincount(
-            tiers, weights=values[self.places], minlength=len(self.places) // self.grid.counts.n * bins
+            bins, weights=values[self.indices], minlength=len(self.indices) // self.grid.counts.n * tiers
         )
-        return np.cumsum(sums.reshape(-1, bins), axis=1)
+        return np.cumsum(sums.reshape(-1, tiers), axis=1)
