@@ -92,7 +92,7 @@ class Corpus:
         self.labels: set[str] = set(plan.targets or ())
         self.weights: dict[Weight, int] = {ONCE: 0}
         self.windows: dict[int, int] = {}  # how many there are of each weight
-        self.spool = Spool(self.memory_limit // 8, self.folder)
+        self.spool = Spool(self.memory_limit // 16, self.folder)
         self.sizes: list[tuple[int, int, int, int]] = []  # of each batch: items, documents, special windows; and `usual`
         self.documents = self.longest = 0
 
@@ -186,7 +186,7 @@ class Corpus:
     def _units(self, layer: Layer) -> Iterator[SpanRows]:
         """Count as many positions at a time as memory allows, or else a part of the vocabulary."""
         weights, size, n = self._matrix(), len(layer.names), self.plan.n
-        cells = self.memory_limit // 4 // (8 * (weights.shape[1] + 2))
+        cells = self.memory_limit // 6 // (8 * (weights.shape[1] + 2))
         positions, codes = (cells // size, size) if cells >= size else (1, max(cells, SMALLEST_RANGE))
         for k in range(0, n, positions):
             for code in range(0, size, codes):
@@ -210,7 +210,7 @@ class Corpus:
         """Return how many windows a thread may count at a time."""
         needed = 20 * width + 8 * weights.shape[1] + 48  # bytes that a window takes
         windows = sum(self.windows.values())
-        return max(self.memory_limit // 2 // self.threads // needed, SMALLEST_RANGE, windows // MOST_RANGES)
+        return max(self.memory_limit // 8 // self.threads // needed, SMALLEST_RANGE, windows // MOST_RANGES)
 
     def _in_memory(self, spans: Sequence[Span], layers: Sequence[Layer], weights: Ints) -> Iterator[SpanRows]:
         """Count the suffixes of all lengths, items and shapes side by side."""
@@ -241,7 +241,7 @@ class Corpus:
         """Cut windows into ranges of a column's codes, `sizes` windows each; a frequent one by the next column, too."""
         bounds = _bounds(sizes, capacity)
         range_of = np.repeat(np.arange(len(bounds) - 1, dtype=np.uint16), np.diff(bounds))
-        spool = Spool(self.memory_limit // 8, self.folder)
+        spool = Spool(self.memory_limit // 16, self.folder)
         cuts = []
         for piece in pieces():
             of_window = range_of[piece[column]]
