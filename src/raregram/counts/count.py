@@ -187,5 +187,5 @@ def _samples(sources: tuple[Any, Any, Any], plan: Plan) -> list[tuple[Any, Plan]
 def _options(options: Options, plan: Plan, memory_limit: int) -> Options:
     """Let documents come in batches that leave room for their counts."""
     # Rows of longer spans take some thirty times the room of their text, and a few batches are under way at once.
-    share = memory_limit >> (9 if plan.longer else 7)
+    share = memory_limit >> 7
     return replace(options, cut=(plan.n, plan.kind), batch_bytes=min(options.batch_bytes, max(share, 1 << 16)))

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from raregram.atomic import write_errors_named
 from raregram.counts.encode import ONCE, Encoded, Weight
-from raregram.counts.kernel import Batch, Layer, Plan, count_span, count_units, windows_of
+from raregram.counts.kernel import Batch, Layer, Plan, count_span, count_suffixes, count_units, windows_of
 from raregram.counts.storage import Span, SpanRows, SpanTable
 from raregram.counts.table import Ints, check_total, counts_columns
 from raregram.errors import InputError, check_count
@@ -91,7 +91,7 @@ class Corpus:
         self.labels: set[str] = set(plan.targets or ())
         self.weights: dict[Weight, int] = {ONCE: 0}
         self.windows: dict[int, int] = {}  # how many there are of each weight
-        self.spool = Spool(self.memory_limit // 8, self.folder)
+        self.spool = Spool(self.memory_limit // 16, self.folder)
         self.sizes: list[tuple[int, int, int, int]] = []  # of each batch: items, documents, special windows; and `usual`
         self.documents = self.longest = 0
 
@@ -185,22 +185,41 @@ class Corpus:
     def _units(self, layer: Layer) -> Iterator[SpanRows]:
         """Count as many positions at a time as memory allows, or else a part of the vocabulary."""
         weights, size, n = self._matrix(), len(layer.names), self.plan.n
-        cells = self.memory_limit // 4 // (8 * (weights.shape[1] + 2))
+        cells = self.memory_limit // 6 // (8 * (weights.shape[1] + 2))
         positions, codes = (cells // size, size) if cells >= size else (1, max(cells, SMALLEST_RANGE))
         for k in range(0, n, positions):
             for code in range(0, size, codes):
                 some, inside = range(k, min(k + positions, n)), range(code, min(code + codes, size))
                 yield from count_units(self._batches(), layer, self.plan, weights, some, inside)
 
-    def _longer(self, spans: Iterable[Span], layers: Sequence[Layer]) -> Iterator[SpanRows]:
-        """Count the spans of two and more items, several ranges at a time."""
+    def _longer(self, spans: Sequence[Span], layers: Sequence[Layer]) -> Iterator[SpanRows]:
+        """Count the spans of two and more items."""
         weights = self._matrix()
+        longest = max((end - start for start, end in spans), default=0)
+        if sum(self.windows.values()) <= self._capacity(longest, weights):
+            return self._in_memory(spans, layers, weights)
         ranges = (
             partial(count_span, span, *windows, self.plan.min_count)
             for span in spans
             for windows in self._ranges(layers[span[0] >= self.plan.n], span, weights)
         )
         return in_threads(ranges, self.threads)
+
+    def _capacity(self, width: int, weights: Ints) -> int:
+        """Return how many windows a thread may count at a time."""
+        needed = 20 * width + 8 * weights.shape[1] + 48  # bytes that a window takes
+        windows = sum(self.windows.values())
+        return max(self.memory_limit // 8 // self.threads // needed, SMALLEST_RANGE, windows // MOST_RANGES)
+
+    def _in_memory(self, spans: Sequence[Span], layers: Sequence[Layer], weights: Ints) -> Iterator[SpanRows]:
+        """Count the suffixes of all lengths, items and shapes side by side."""
+        batches, suffixes = list(self._batches()), []
+        for layer in layers:
+            lengths = {end - start for start, end in spans if (start >= self.plan.n) == (layer.first > 0)}
+            suffixes.append(count_suffixes(batches, layer, self.plan, weights, lengths))
+        with ThreadPoolExecutor(min(len(layers), self.threads)) as pool:
+            for _ in range(self.plan.n):
+                yield from (rows for rows in pool.map(_next_rows, suffixes) if rows is not None)
 
     def _ranges(self, layer: Layer, span: Span, weights: Ints) -> Iterator[tuple[Numbers, Ints]]:
         """Yield the windows of a span range by range, and what they weigh."""
@@ -213,20 +232,15 @@ class Corpus:
         sizes = np.zeros(len(layer.names), dtype=np.int64)
         for batch in self._batches():
             sizes += np.bincount(codes[batch.codes[batch.starts() + k]], minlength=len(sizes))
-        needed = 20 * (span[1] - span[0]) + 8 * weights.shape[1] + 48  # bytes that a window takes while it is counted
-        capacity = max(self.memory_limit // 2 // self.threads // needed, SMALLEST_RANGE, int(sizes.sum()) // MOST_RANGES)
-        return self._cut(pieces, sizes, 0, capacity, weights)
+        return self._cut(pieces, sizes, 0, self._capacity(span[1] - span[0], weights), weights)
 
     def _cut(
         self, pieces: Pieces, sizes: Ints, column: int, capacity: int, weights: Ints
     ) -> Iterator[tuple[Numbers, Ints]]:
         """Cut windows into ranges of a column's codes, `sizes` windows each; a frequent one by the next column, too."""
-        if sizes.sum() <= capacity:
-            yield np.concatenate(list(pieces()), axis=1), weights
-            return
         bounds = _bounds(sizes, capacity)
         range_of = np.repeat(np.arange(len(bounds) - 1, dtype=np.uint16), np.diff(bounds))
-        spool = Spool(self.memory_limit // 8, self.folder)
+        spool = Spool(self.memory_limit // 16, self.folder)
         cuts = []
         for piece in pieces():
             of_window = range_of[piece[column]]
@@ -246,6 +260,10 @@ class Corpus:
             else:
                 yield _joined(in_range(), weights)
         spool.close()
+
+
+def _next_rows(suffixes: Iterator[SpanRows | None]) -> SpanRows | None:
+    return next(suffixes, None)
 
 
 def _read_parts(spool: Spool, parts: Sequence[tuple[int, int, int]]) -> Iterator[Numbers]:

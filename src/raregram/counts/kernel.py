@@ -10,16 +10,16 @@ beyond that, and `weights[w, 1:]` how often at each target. Weight 0 is that of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from raregram.counts.sorting import find_heads, sort_rows
+from raregram.counts.sorting import Order, find_heads, group_rows
 from raregram.counts.storage import Span, SpanRows
-from raregram.counts.table import SIDES, Ints, counts_header, parse_spans, shape_name
+from raregram.counts.table import SIDES, Ints, counts_header, parse_spans, shape_name, suffix
 from raregram.errors import check_choice, check_count
 from raregram.text.ngrams import KINDS, LONGEST_NGRAM, Numbers
 
@@ -168,16 +168,52 @@ def windows_of(batch: Batch, layer: Layer, plan: Plan, span: Span) -> Numbers:
 
 def count_span(span: Span, windows: Numbers, weights: Ints, min_count: int) -> SpanRows:
     """Return the rows of a span from its windows, which come as from `windows_of`."""
-    columns, weight = windows[:-1], windows[-1]
-    order, heads = sort_rows(columns)
+    order, heads, keys = group_rows(windows[:-1])
+    return _frequent(SpanRows(span, keys, _frequencies(order, heads, windows[-1], weights)), min_count)
+
+
+def count_suffixes(
+    batches: Sequence[Batch], layer: Layer, plan: Plan, weights: Ints, lengths: Collection[int]
+) -> Iterator[SpanRows | None]:
+    """Yield the rows of the suffixes of 2, 3, ... items; None for lengths that are not asked for.
+
+    Where all windows fit into memory this takes half the time of `count_span`: the windows of a suffix are sorted by
+    its furthest item and the row of the shorter suffix.
+    """
+    left = plan.side == "left"
+    starts, far = [batch.starts() for batch in batches], [layer.far[batch.codes] for batch in batches]
+    weight = np.concatenate([batch.weights(start) for batch, start in zip(batches, starts, strict=True)])
+    nearest = [layer.near[batch.codes[start + plan.nearest]] for batch, start in zip(batches, starts, strict=True)]
+    row = np.concatenate(nearest)  # of each window's suffix
+    keys = np.arange(len(layer.names), dtype=np.int32)[:, None]
+    for length in range(2, max(lengths, default=0) + 1):
+        span = suffix(length, plan.n, plan.side, layer.first)
+        k = plan.n - length if left else length - 1
+        item = np.concatenate([codes[start + k] for codes, start in zip(far, starts, strict=True)])
+        order, heads, pairs = group_rows(np.stack([item, row] if left else [row, item]))
+        row[order] = np.repeat(np.arange(len(heads), dtype=np.int32), np.diff(heads, append=len(order)))
+        shorter, keys = keys, np.empty((len(heads), length), dtype=np.int32)
+        keys[:, slice(1, None) if left else slice(-1)] = shorter.take(pairs[:, int(left)], axis=0)
+        keys[:, 0 if left else -1] = pairs[:, int(not left)]
+        if length in lengths:
+            yield _frequent(SpanRows(span, keys, _frequencies(order, heads, weight, weights)), plan.min_count)
+        else:
+            yield None
+
+
+def _frequencies(order: Order, heads: Order, weight: Numbers, weights: Ints) -> Ints:
+    """Return the frequencies of each group of windows, in all and at each target: (groups, 1 + targets)."""
     values = np.zeros((len(heads), weights.shape[1]), dtype=np.int64)
     values[:, 0] = np.diff(heads, append=len(order))
     in_order = weight[order]
     special = np.flatnonzero(in_order)
     if len(special):
-        row = np.searchsorted(heads, special, side="right") - 1
-        first = find_heads(row)
-        values[row[first]] += np.add.reduceat(weights[in_order[special]], first, axis=0)
-    keys = np.ascontiguousarray(columns[:, order[heads]].T)
-    enough = values[:, 0] >= min_count
-    return SpanRows(span, keys, values) if enough.all() else SpanRows(span, keys[enough], values[enough])
+        group = np.searchsorted(heads, special, side="right") - 1
+        first = find_heads(group)
+        values[group[first]] += np.add.reduceat(weights[in_order[special]], first, axis=0)
+    return values
+
+
+def _frequent(rows: SpanRows, min_count: int) -> SpanRows:
+    enough = rows.values[:, 0] >= min_count
+    return rows if enough.all() else SpanRows(rows.span, rows.keys[enough], rows.values[enough])

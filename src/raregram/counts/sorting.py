@@ -24,35 +24,49 @@ def sort_further(values: npt.NDArray[np.signedinteger[Any]], order: Order | None
     return order
 
 
-def sort_rows(columns: npt.NDArray[np.int32]) -> tuple[Order, Order]:
-    """Return the order of rows by their columns (width, rows), and where in it each group of equal rows begins.
+def group_rows(columns: npt.NDArray[np.int32]) -> tuple[Order, Order, npt.NDArray[np.int32]]:
+    """Sort rows by their columns (width, rows).
 
-    >>> sort_rows(np.array([[1, 0, 1, 0], [5, 7, 5, 6]], dtype=np.int32))
-    (array([3, 1, 0, 2]), array([0, 1, 2]))
+    Returns their order, where in it each group of equal rows begins, and the distinct rows (groups, width).
+
+    >>> order, heads, distinct = group_rows(np.array([[1, 0, 1, 0], [5, 7, 5, 6]], dtype=np.int32))
+    >>> order, heads, distinct.tolist()
+    (array([3, 1, 0, 2]), array([0, 1, 2]), [[0, 6], [0, 7], [1, 5]])
     """
     width, rows = columns.shape
-    bits = max(int(columns.max(initial=0)).bit_length(), 1)
-    index_bits = rows.bit_length()
-    # To sort one array of 64-bit numbers that end in their index is several times as fast as argsort.
+    bits, index_bits = max(int(columns.max(initial=0)).bit_length(), 1), rows.bit_length()
+    # An array of 64-bit numbers that end in their index is sorted several times as fast as argsort would sort it. So
+    # many columns fit into one beside the index; the last ones are sorted first.
     at_a_time = max((63 - index_bits) // bits, 1)
-    index = np.arange(rows)
-    order, differs = index, np.zeros(rows, dtype=bool)
-    differs[:1] = True
-    packed = []
-    for stop in range(width, 0, -at_a_time):
-        some = columns[max(stop - at_a_time, 0) : stop]
-        packed.append(some[0].astype(np.int64))
-        for column in some[1:]:
-            packed[-1] <<= bits
-            packed[-1] |= column
-        keys = (packed[-1] << index_bits if order is index else packed[-1][order] << index_bits) | index
+    parts = [columns[max(stop - at_a_time, 0) : stop] for stop in range(width, 0, -at_a_time)]
+    packed = [_pack(part, bits) for part in parts]
+    order: Order | None = None
+    for codes in packed:
+        keys = (codes if order is None else codes[order]) << index_bits
+        keys |= np.arange(rows)
         keys.sort()
+        in_order = keys >> index_bits
         keys &= (1 << index_bits) - 1
-        order = keys if order is index else order[keys]
-    for part in packed:
-        in_order = part[order]
-        differs[1:] |= in_order[1:] != in_order[:-1]
-    return order, np.flatnonzero(differs)
+        order = keys if order is None else order[keys]
+    assert order is not None
+    sorted_codes = [*(codes[order] for codes in packed[:-1]), in_order]
+    heads = find_heads(*sorted_codes)
+    distinct = np.empty((len(heads), width), dtype=np.int32)
+    for stop, codes in zip(range(width, 0, -at_a_time), sorted_codes, strict=True):
+        rest = codes[heads]
+        for column in range(stop - 1, max(stop - at_a_time, 0) - 1, -1):
+            distinct[:, column] = rest & ((1 << bits) - 1)
+            rest >>= bits
+    return order, heads, distinct
+
+
+def _pack(columns: npt.NDArray[np.int32], bits: int) -> npt.NDArray[np.int64]:
+    """Put several numbers of so many bits into one, the first column first."""
+    packed = columns[0].astype(np.int64)
+    for column in columns[1:]:
+        packed <<= bits
+        packed |= column
+    return packed
 
 
 def find_heads(*columns: npt.NDArray[Any]) -> Order:

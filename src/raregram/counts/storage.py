@@ -27,7 +27,7 @@ from raregram.text.ngrams import Numbers, build_vocabulary
 Span: TypeAlias = tuple[int, int]  # items a..b-1 of an N-gram
 
 FORMAT_VERSION = 1
-ROW_GROUP = 1 << 22  # values written at a time
+ROW_GROUP = 1 << 20  # values written at a time
 ROW_BYTES = 32  # that a row takes in memory, at least
 MOST_PACKED = 1000  # bytes in memory for one on disk: rows differ from each other, so they cannot be packed so well
 SMALL_FILE = 1 << 26  # bytes in memory that are not worth a thought
