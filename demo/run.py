@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 import raregram as rg
 from raregram.measure.synthetic import SyntheticCorpus
-from raregram.text.ngrams import Numbers
+from raregram.text.vocabulary import Codes
 
 TRAIN = (2_000, 60_000)  # contexts at the target, and elsewhere
 NEW = (500, 15_000)
@@ -43,7 +43,7 @@ def main(folder: Path) -> None:
     compare(source, contexts, labels, new)
 
 
-def compare(source: SyntheticCorpus, contexts: Numbers, labels: npt.NDArray[np.str_], new: Numbers) -> None:
+def compare(source: SyntheticCorpus, contexts: Codes, labels: npt.NDArray[np.str_], new: Codes) -> None:
     """Print how near each estimator comes to the true log ratios of contexts that it has not seen."""
     counts = rg.Counts.from_contexts(source.texts(contexts), labels, spans=["units", "whole"])
     seen = set(source.texts(contexts))

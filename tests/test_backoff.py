@@ -21,8 +21,9 @@ from raregram.models.backoff.pairs import PairTable
 from raregram.models.backoff.parameters import CRITERIA_OF_SPANS
 from raregram.models.backoff.prune import LEAST_GAIN
 from raregram.models.model import MANY
-from raregram.text.ngrams import ABSENT, CHUNK
+from raregram.text.ngrams import CHUNK
 from raregram.text.shapes import SHAPES, letter_shape, word_shape
+from raregram.text.vocabulary import ABSENT
 
 EVERYTHING = 10**6  # a size at which no span is left out for saying little
 ROUNDING = 2.0**-17

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from raregram.corpus.labels import label_matrix
 from raregram.errors import InputError
-from raregram.text.ngrams import build_vocabulary, label_matrix, number_items, parse_ngrams
+from raregram.text.ngrams import parse_ngrams
+from raregram.text.vocabulary import build_vocabulary, encode_items
 
 TEXT = st.text(alphabet=st.one_of(st.sampled_from(" \t\n\x1c\x85\xa0\u2003\u3000ab"), st.characters(codec="utf-8")))
 
@@ -49,11 +51,11 @@ def test_a_vocabulary_is_in_byte_order(items):
     vocabulary, numbers = build_vocabulary(pa.array(items))
     assert vocabulary.to_pylist() == sorted(set(items), key=str.encode)
     assert [vocabulary[number].as_py() for number in numbers.tolist()] == items
-    np.testing.assert_array_equal(number_items(pa.array(items), vocabulary), numbers)
+    np.testing.assert_array_equal(encode_items(pa.array(items), vocabulary), numbers)
 
 
 def test_an_item_that_is_not_in_the_vocabulary_is_minus_one():
-    assert number_items(pa.array(["b", "x", "a"]), pa.array(["a", "b"])).tolist() == [1, -1, 0]
+    assert encode_items(pa.array(["b", "x", "a"]), pa.array(["a", "b"])).tolist() == [1, -1, 0]
 
 
 @pytest.mark.parametrize(

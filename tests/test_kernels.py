@@ -8,13 +8,14 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import raregram as rg
 from raregram.measure.synthetic import SyntheticCorpus
-from raregram.text import ngrams as contexts
-from raregram.text.ngrams import KnownWords
+from raregram.models.backoff import trie
+from raregram.text import vocabulary
+from raregram.text.vocabulary import Encoder
 
 SPACES = "".join(chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace())
 ALIKE = "\u00a1\u0084\u1681\u200b\u2027\u2030\u205e\u3001\u180e\ufeff\x1b\x21\x00\x7f\x80"  # next to white space
@@ -22,58 +23,64 @@ LETTERS = st.sampled_from("ab" + "éß字\U0001f600" + SPACES + ALIKE)
 TEXTS = st.lists(st.text(LETTERS, max_size=12) | st.text(max_size=8).filter(lambda text: text.isprintable()))
 
 
-@pytest.fixture
-def meter(monkeypatch):
-    """Compiled loops from the first byte on."""
-    monkeypatch.setattr(contexts.METER, "bytes", contexts.WORTH_COMPILING + 1)
-    return contexts.METER
+@pytest.fixture(autouse=True)
+def from_the_first_byte(monkeypatch):
+    """Let the compiled loops do all work."""
+    monkeypatch.setattr(vocabulary, "COMPILED_FROM", -1)
+    monkeypatch.setattr(vocabulary, "SMALL", 0)
 
 
 def without_loops(task):
-    """Do something as if Numba were not worth loading."""
-    before = contexts.METER.bytes
-    contexts.METER.bytes = -(10**15)
-    try:
+    """Do something as if there were no Numba."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Encoder, "_loops", lambda self, texts: None)
+        patch.setattr(trie, "loaded_loops", lambda: None)
         return task()
-    finally:
-        contexts.METER.bytes = before
 
 
-@settings(max_examples=300, deadline=None)
-@given(texts=TEXTS.filter(bool), known=st.lists(st.text("abéß字", min_size=1, max_size=3), unique=True))
-def test_words_are_those_of_str_split_and_get_numbers_in_order(texts, known):
-    contexts.METER.bytes = max(contexts.METER.bytes, contexts.WORTH_COMPILING + 1)
-    numbers, lengths, others = KnownWords(pa.array(known, pa.string())).number(pa.array(texts))
-    index = {word: number for number, word in enumerate(known)}
+@pytest.mark.parametrize("compiled", [True, False])
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=TEXTS, known=st.lists(st.text("abéß字", min_size=1, max_size=3), unique=True))
+def test_words_are_those_of_str_split_and_get_codes_in_order(compiled, texts, known):
+    def encode():
+        return Encoder(pa.array(known, pa.string())).encode(pa.array(texts, pa.string()))
+
+    codes, lengths, others = encode() if compiled else without_loops(encode)
+    index = {word: code for code, word in enumerate(known)}
     expected = [[index.setdefault(word, len(index)) for word in text.split()] for text in texts]
-    assert numbers.tolist() == [number for row in expected for number in row]
+    assert codes.tolist() == [code for row in expected for code in row]
     assert lengths.tolist() == [len(row) for row in expected]
     assert others.to_pylist() == list(index)[len(known) :]
     others.validate(full=True)
 
 
-def test_every_white_space_of_unicode_splits(meter):
+@given(texts=TEXTS, known=st.lists(st.characters(), unique=True))
+def test_letters_get_codes_in_order(texts, known):
+    codes, lengths, others = Encoder(pa.array(known, pa.string()), "letters").encode(pa.array(texts, pa.string()))
+    letters = known + others.to_pylist()
+    assert [letters[code] for code in codes] == [letter for text in texts for letter in text]
+    assert lengths.tolist() == [len(text) for text in texts]
+    assert len(set(letters)) == len(letters)
+
+
+def test_every_white_space_of_unicode_splits():
     texts = [f"a{space}b" for space in SPACES] + [f"a{letter}b" for letter in ALIKE]
-    _, lengths, _ = KnownWords(pa.array([], pa.string())).number(pa.array(texts))
+    _, lengths, _ = Encoder(pa.array([], pa.string())).encode(pa.array(texts))
     assert lengths.tolist() == [len(text.split()) for text in texts]
 
 
-def test_tables_grow_with_many_words_and_collisions(meter):
+def test_tables_grow_with_many_words_and_collisions():
     words = [f"w{number}" for number in range(50_000)]
     texts = pa.array([" ".join(words[first : first + 100]) for first in range(0, len(words), 100)] * 2)
-    numbers, _, others = KnownWords(pa.array(words[:7])).number(texts)
-    assert numbers.tolist() == [*range(50_000)] * 2
+    codes, _, others = Encoder(pa.array(words[:7])).encode(texts)
+    assert codes.tolist() == [*range(50_000)] * 2
     assert others.to_pylist() == words[7:]
 
 
-def test_slices_and_other_types_are_read_as_they_are(meter):
+def test_slices_are_read_as_they_are():
     texts = pa.array(["x", "b a", "", "a", "y"])
-    numbers, lengths, others = KnownWords(pa.array(["z", "a"])[1:]).number(texts[1:4])
-    assert (numbers.tolist(), lengths.tolist(), others.to_pylist()) == ([1, 0, 0], [2, 0, 1], ["b"])
-    assert KnownWords(pa.array(["a"])).number(["a b", "c"])[0].tolist() == [0, 1, 2]
-    assert KnownWords(pa.array(["a"])).number(pa.chunked_array([["a"], ["b"]]))[0].tolist() == [0, 1]
-    for other in ([["a"]], pa.array([1]), pa.array(["a", None]), [], [object()]):
-        assert KnownWords(pa.array(["a"])).number(other) is None
+    codes, lengths, others = Encoder(pa.array(["z", "a"])[1:]).encode(texts[1:4])
+    assert (codes.tolist(), lengths.tolist(), others.to_pylist()) == ([1, 0, 0], [2, 0, 1], ["b"])
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +92,7 @@ def corpus():
 
 @pytest.mark.parametrize("estimator", ["backoff", "selective", "product"])
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_scores_are_the_same_bit_for_bit(corpus, meter, estimator, side):
+def test_scores_are_the_same_bit_for_bit(corpus, estimator, side):
     texts, labels = corpus
     spans = ["units", "suffixes:4", "shapes:3"]
     train = rg.Counts.from_contexts(texts[:15_000], labels[:15_000], spans=spans, side=side)
@@ -98,7 +105,7 @@ def test_scores_are_the_same_bit_for_bit(corpus, meter, estimator, side):
     assert len(set(plain.tolist())) > 1_000
 
 
-def test_a_large_key_is_found_too(corpus, meter):
+def test_a_large_key_is_found_too(corpus):
     """Pairs whose numbers need more than 32 bits are kept in another type."""
     rng = np.random.default_rng(1)
     words = np.array([f"w{number}" for number in range(120_000)])
@@ -111,7 +118,7 @@ def test_a_large_key_is_found_too(corpus, meter):
 
 
 @pytest.mark.parametrize("options", [{}, {"pad": True}, {"spans": ["suffixes:3", "shapes:2"]}, {"side": "right"}])
-def test_counts_are_the_same(meter, options):
+def test_counts_are_the_same(options):
     documents = [
         {"text": "In  Rome,\u3000she\x1fsaid \n so é", "spans": [(1, 2, "LOC")]},
         {"text": "short", "spans": []},
@@ -122,7 +129,7 @@ def test_counts_are_the_same(meter, options):
     assert compiled == without_loops(lambda: rg.count(documents, n=3, **options))
 
 
-def test_a_wrong_number_of_words_is_still_named(corpus, meter):
+def test_a_wrong_number_of_words_is_still_named(corpus):
     texts, labels = corpus
     model = rg.fit(rg.Counts.from_contexts(texts[:2000], labels[:2000]), "T")
     with pytest.raises(rg.errors.InputError, match="N-gram 1501 has 2 words, expected 6"):
@@ -131,18 +138,21 @@ def test_a_wrong_number_of_words_is_still_named(corpus, meter):
 
 def test_little_text_does_not_load_numba_and_much_does():
     code = (
-        "import sys, pyarrow as pa; from raregram import contexts; words = contexts.KnownWords(pa.array(['a']));"
-        "assert words.number(['a b']) is None and 'numba' not in sys.modules;"
-        "contexts.METER.bytes = contexts.WORTH_COMPILING; assert words.number(['a b']) is not None"
+        "import sys, pyarrow as pa; from raregram.text import vocabulary;"
+        "encoder = vocabulary.Encoder(pa.array(['a']));"
+        "few, many = pa.array(['a b']), pa.array(['a b'] * 100_000);"
+        "encoder.encode(few); encoder.encode(many); assert 'numba' not in sys.modules;"
+        "vocabulary.COMPILED_FROM = 1 << 20; encoder.encode(few); assert 'numba' not in sys.modules;"
+        "encoder.encode(many); assert 'numba' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_without_numba_arrow_does_the_work():
     code = (
-        "import sys; sys.modules['numba'] = None; import pyarrow as pa; from raregram import contexts;"
-        "contexts.METER.bytes = contexts.WORTH_COMPILING + 1;"
-        "assert contexts.KnownWords(pa.array(['a'])).number(['a b']) is None;"
+        "import sys; sys.modules['numba'] = None; import pyarrow as pa; from raregram.text import vocabulary;"
+        "vocabulary.COMPILED_FROM = vocabulary.SMALL = -1;"
+        "assert vocabulary.Encoder(pa.array(['a'])).encode(pa.array(['b a']))[0].tolist() == [1, 0];"
         "import raregram as rg; counts = rg.count([{'text': 'a b c', 'spans': [(1, 2, 'X')]}], n=1);"
         "assert rg.fit(counts, 'X', lam=0).log_ratio(['a'] * 2000).shape == (2000,)"
     )

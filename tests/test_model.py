@@ -19,15 +19,14 @@ import raregram as rg
 from conftest import corpora
 from raregram.counts import storage
 from raregram.counts.storage import SpanRows, SpanTable
-from raregram.counts.table import DENOMINATORS, SIDES
 from raregram.errors import FileError, InputError, ParameterError
 from raregram.measure.synthetic import SyntheticCorpus
 from raregram.models import ratios, selection
 from raregram.models.base import COLUMNS
 from raregram.models.registry import ESTIMATORS
 from raregram.models.units import UNSEEN
+from raregram.options import DENOMINATOR
 from raregram.text import shapes
-from raregram.text.ngrams import KINDS
 
 SPANS = ["units", "suffixes:2", "whole"]
 
@@ -48,7 +47,7 @@ FITS = st.fixed_dictionaries(
         "criterion": st.sampled_from(selection.CRITERIA),
         "size": st.integers(1, 4),
         "lam": st.sampled_from([0, 1e-5, 0.1]),
-        "denominator": st.sampled_from(DENOMINATORS),
+        "denominator": st.sampled_from(DENOMINATOR.choices),
         "unseen": st.sampled_from(UNSEEN),
         "keep_seen": st.booleans(),
         "seed": st.integers(0, 3),
@@ -341,22 +340,15 @@ def test_bad_ngrams_are_named(model, ngrams, message):
         model.log_ratio(ngrams)
 
 
-def test_the_command_line_offers_what_the_library_has():
+def test_an_option_offers_what_the_library_has():
     from typing import get_args
 
-    from raregram.cli import options
-    from raregram.corpus.documents import ON_ERROR, SPLITS
+    from raregram import options
     from raregram.corpus.formats import CONTEXTS, FORMATS
 
     assert get_args(options.EstimatorName) == tuple(ESTIMATORS)
     assert get_args(options.Criterion) == selection.CRITERIA
-    assert get_args(options.Side) == SIDES
-    assert get_args(options.Kind) == KINDS
-    assert get_args(options.Denominator) == DENOMINATORS
-    assert get_args(options.Unseen) == UNSEEN
     assert get_args(options.Format) == (*FORMATS, CONTEXTS)
-    assert get_args(options.Split) == SPLITS
-    assert get_args(options.OnError) == ON_ERROR
 
 
 def test_numbers_of_numpy_are_numbers(counts, tmp_path):
@@ -548,60 +540,12 @@ def test_rows_of_a_count_table_have_the_numbers_of_their_texts(side):
         assert (numbers.min() == -1) == (estimator != "backoff")  # it knows the shapes of all
 
 
-def test_many_words_take_the_fast_way_and_few_do_not(model, corpus, monkeypatch):
-    """Both find the same items, also where some are unknown to the model."""
+def test_texts_are_encoded_as_their_items_are(model, corpus, monkeypatch):
+    """Also where some are unknown to the model."""
     contexts = [context.replace("bank", "Unheard") for context in corpus[0]]
-    few = np.concatenate([model.numbers(contexts[i : i + 100]) for i in range(0, 1000, 100)])
-    monkeypatch.setattr("raregram.models.model.MANY", 10)
-    np.testing.assert_array_equal(model.numbers(contexts), few)
-    monkeypatch.setattr(rg.Model, "parse", None)  # the slow way would fail
-    np.testing.assert_array_equal(model.numbers(contexts), few)
-
-
-class PlainWords:
-    """What the compiled loops promise, in plain Python; that they keep it has tests of its own."""
-
-    asked = 0
-
-    def __init__(self, words):
-        self.known = {word: number for number, word in enumerate(words.to_pylist())}
-
-    def number(self, texts):
-        PlainWords.asked += 1
-        rows = [text.split() for text in texts]
-        known = dict(self.known)
-        numbers = [known.setdefault(word, len(known)) for row in rows for word in row]
-        others = pa.array(list(known)[len(self.known) :], pa.string())
-        return np.array(numbers, np.int32), np.array([len(row) for row in rows]), others
-
-
-@pytest.mark.parametrize("estimator", ["selective", "backoff"])
-def test_compiled_loops_number_items_as_arrow_does(corpus, monkeypatch, estimator):
-    """Also items that the model does not hold, which a back-off takes for their shapes."""
-    contexts, labels = corpus
-    known = ["announced Monday at in", "at in Monday announced"]
-    counts = rg.Counts.from_contexts(contexts + known, [*labels, "LOC", None], spans=["suffixes:2", "shapes:4"])
-    model = rg.fit(counts, "LOC", estimator, size=50)
-    others = ["claimed Friday at in", "at zz Friday claimed", "Friday claimed in at", *contexts[:30]]
-    few = np.concatenate([model.numbers([text]) for text in others])
-    monkeypatch.setattr("raregram.models.model.MANY", 10)
-    monkeypatch.setattr("raregram.models.model.KnownWords", PlainWords)
-    monkeypatch.setattr(PlainWords, "asked", 0)
-    np.testing.assert_array_equal(model.numbers(others), few)
-    assert PlainWords.asked == 1
-    assert model.numbers(others).dtype == np.int32
-    with pytest.raises(InputError, match="N-gram 34 has 3 words, expected 4"):
-        model.numbers([*others, "only three words"])
-    with pytest.raises(InputError, match="N-gram 1 has 5 words, expected 4"):
-        model.numbers(["five words at a time"] * 12)
-
-
-def test_compiled_loops_are_for_words_alone(monkeypatch):
-    model = rg.fit(rg.Counts.from_contexts(["ab", "cd"] * 2, ["T", None] * 2, kind="letters"), "T")
-    monkeypatch.setattr("raregram.models.model.MANY", 10)
-    monkeypatch.setattr("raregram.models.model.KnownWords", PlainWords)
-    with pytest.raises(InputError, match="N-gram 1 has 3 letters, expected 2"):
-        model.numbers(["a b"] * 12)
+    of_items = model.numbers([context.split() for context in contexts])
+    monkeypatch.setattr(rg.Model, "parse", None)  # one by one they would fail
+    np.testing.assert_array_equal(model.numbers(contexts), of_items)
 
 
 def test_ngrams_come_in_any_container(model):

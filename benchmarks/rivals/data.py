@@ -21,7 +21,7 @@ from benchmarks.rivals import Bools
 from raregram.measure.evaluate import correct_types
 from raregram.measure.experiment import Config, load_corpus, split_corpus
 from raregram.measure.synthetic import SyntheticCorpus
-from raregram.text.ngrams import split_texts
+from raregram.text.tokenize import split_texts
 
 Say = Callable[[str], None]
 

@@ -37,10 +37,11 @@ from raregram.corpus.documents import (
 from raregram.corpus.formats import CONTEXTS, recognise
 from raregram.corpus.formats.parquet import parquet_batches
 from raregram.corpus.formats.tables import CONTENT
+from raregram.corpus.labels import check_labels
 from raregram.counts.storage import is_raregram_file
 from raregram.counts.table import Counts
 from raregram.errors import FileError, InputError, ParameterError, check_choice, name_some, shorten
-from raregram.text.ngrams import check_labels, is_list, is_text
+from raregram.text.tokenize import is_list, is_text
 
 READ_BYTES = 1 << 22  # of text at a time; a pipe gives what it has
 ROWS = 1 << 16  # of a table at a time

@@ -23,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from raregram.errors import FileError, InputError, check_choice, is_unicode, shorten, system_reason
+from raregram.errors import FileError, InputError, is_unicode, shorten, system_reason
+from raregram.options import ON_ERROR, SPLIT
 
 Row: TypeAlias = tuple[str | None, Any, list[tuple[int, int, str]], str]  # id, text or items, spans, place
 
@@ -37,8 +38,6 @@ SPAN_BYTES = 64  # what a span counts as,
 DOCUMENT_BYTES = 128  # and what a document does, however short it is
 FILE_BYTES = 1 << 11  # what a file that is a batch of its own counts as
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
-ON_ERROR = ("stop", "skip")
-SPLITS = ("file", "lines", "paragraphs")
 
 
 def bare_name(path: str) -> str:
@@ -84,7 +83,7 @@ class Policy:
     lock: Any = field(default_factory=threading.Lock, repr=False)
 
     def __post_init__(self) -> None:
-        check_choice("on_error", "a count", self.on_error, ON_ERROR)
+        ON_ERROR.check(self.on_error, "a count")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let another process go by the same rule, with notes of its own."""
@@ -115,7 +114,7 @@ class Options:
     seen: set[bytes] = field(default_factory=set)  # digests of texts that are to be taken once
 
     def __post_init__(self) -> None:
-        check_choice("split", "a count", self.split, SPLITS)
+        SPLIT.check(self.split, "a count")
 
 
 def expand(sources: Any) -> list[str]:

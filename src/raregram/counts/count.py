@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from raregram.corpus.documents import Options, Policy
 from raregram.corpus.formats import read_documents
+from raregram.corpus.labels import target_names
 from raregram.counts import engine as local
 from raregram.counts.encode import encode_documents
 from raregram.counts.kernel import Plan
 from raregram.counts.storage import Span, SpanTable
 from raregram.counts.table import Counts
-from raregram.errors import ParameterError, check_choice, check_count
-from raregram.text.ngrams import target_names
+from raregram.errors import ParameterError, check_count
+from raregram.options import ENGINE
 
 if TYPE_CHECKING:
     from raregram.spark.counting import Count
     from raregram.spark.session import Cluster
 
-ENGINES = ("local", "spark")
 NUMERATOR = "numerator"  # the target's name where two plain samples are compared
 
 
@@ -97,7 +97,7 @@ def count(
     policy = Policy(on_error)
     options = Options(**reading, policy=policy)
     sources = (source, numerator, denominator)
-    check_choice("engine", "count", engine, ENGINES)
+    ENGINE.check(engine, "count")
     if engine == "spark" or any(map(is_frame, sources)):
         from raregram.spark.counting import collect_counts
         from raregram.spark.session import Cluster, connect

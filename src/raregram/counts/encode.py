@@ -16,21 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raregram.corpus.documents import Documents, Policy, word_bounds
+from raregram.corpus.labels import check_labels
 from raregram.counts.kernel import Plan
 from raregram.counts.sorting import find_heads
 from raregram.counts.table import Ints
 from raregram.errors import InputError, shorten
-from raregram.text.ngrams import (
-    KnownWords,
-    NGramsLike,
-    Numbers,
-    Where,
-    check_labels,
-    insert_pads,
-    nth_ngram,
-    parse_ngrams,
-    split_texts,
-)
+from raregram.text.ngrams import NGramsLike, Where, nth_ngram, one_string_array, parse_ngrams
+from raregram.text.tokenize import insert_pads, split_texts
+from raregram.text.vocabulary import Codes, Encoder
 
 Weight: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]  # how often a window counts in all, and at each target
 
@@ -42,10 +35,10 @@ class Encoded:
     """Documents that are long enough for a window, in codes of a vocabulary of their own."""
 
     items: pa.Array  # string, distinct; a code is an index into it
-    codes: Numbers  # (items of all documents, one after the other)
+    codes: Codes  # (items of all documents, one after the other)
     lengths: Ints  # (documents,)
     special: Ints  # where windows begin that have another weight than `usual`, in order
-    weight: Numbers  # and their weights, as indices into `weights`
+    weight: Codes  # and their weights, as indices into `weights`
     weights: Sequence[Weight]
     labels: set[str]  # that windows could have
     documents: int  # also those that are too short
@@ -59,7 +52,12 @@ def encode_documents(documents: Documents, plan: Plan, policy: Policy) -> Encode
     long = lengths >= plan.n
     first = np.cumsum(np.where(long, lengths, 0)) - np.where(long, lengths, 0)
     if plan.everything is not None:
-        usual, special, weight, weights = (1, ((plan.everything, 1),)), np.empty(0, np.int64), np.empty(0, np.int32), []
+        usual, special, weight, weights = (
+            (1, ((plan.everything, 1),)),
+            np.empty(0, np.int64),
+            np.empty(0, np.int32),
+            [],
+        )
         labels = {plan.everything}
     else:
         usual = ONCE
@@ -97,7 +95,8 @@ def encode_contexts(
         labels: the targets that contexts could have.
         where: names a row in an error message.
     """
-    words = KnownWords(pa.array([], pa.string())).number(contexts) if plan.kind == "words" else None
+    texts = one_string_array(contexts)
+    words = None if texts is None else Encoder(pa.array([], pa.string()), plan.kind).encode(texts)
     if words is not None and (words[1] == plan.n).all():
         items: pa.Array = pa.DictionaryArray.from_arrays(words[0], words[2])
         rows = len(words[1])
@@ -122,7 +121,7 @@ def encode_contexts(
     )
 
 
-def _encode(items: pa.Array, lengths: Ints, kept: npt.NDArray[np.bool_]) -> tuple[pa.Array, Numbers]:
+def _encode(items: pa.Array, lengths: Ints, kept: npt.NDArray[np.bool_]) -> tuple[pa.Array, Codes]:
     """Return the distinct items of the documents that are kept, and the codes of all their items."""
     encoded = items if pa.types.is_dictionary(items.type) else items.dictionary_encode()
     codes = np.asarray(encoded.indices, dtype=np.int32)
@@ -135,7 +134,7 @@ def _encode(items: pa.Array, lengths: Ints, kept: npt.NDArray[np.bool_]) -> tupl
 
 def _labelled_windows(
     documents: Documents, lengths: Ints, first: Ints, plan: Plan
-) -> tuple[set[str], Ints, Numbers, list[Weight]]:
+) -> tuple[set[str], Ints, Codes, list[Weight]]:
     """Return the labels, where windows with labels begin, which sets of labels they have, and these as weights."""
     encoded = documents.span_label.dictionary_encode()
     found = [(plan.labels or {}).get(label, label) for label in encoded.dictionary.to_pylist()]
@@ -207,11 +206,8 @@ def split_documents(documents: Documents, kind: str) -> tuple[pa.Array, Ints]:
     if documents.items is not None and kind == "letters":
         return split_texts(pc.binary_join(documents.items, " "), kind)
     if documents.texts is not None:
-        compiled = KnownWords(pa.array([], pa.string())).number(documents.texts) if kind == "words" else None
-        if compiled is None:
-            return split_texts(documents.texts, kind)
-        numbers, lengths, words = compiled
-        return pa.DictionaryArray.from_arrays(numbers, words), lengths
+        codes, lengths, distinct = Encoder(pa.array([], pa.string()), kind).encode(documents.texts)
+        return pa.DictionaryArray.from_arrays(codes, distinct), lengths
     assert documents.items is not None
     return documents.items.flatten(), np.asarray(pc.list_value_length(documents.items), dtype=np.int64)
 

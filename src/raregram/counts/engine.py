@@ -22,20 +22,21 @@ import numpy as np
 import pyarrow as pa
 
 from raregram.atomic import write_errors_named
+from raregram.corpus.labels import check_labels
 from raregram.counts.encode import ONCE, Encoded, Weight
 from raregram.counts.kernel import Batch, Layer, Plan, count_span, count_suffixes, count_units, windows_of
 from raregram.counts.storage import Span, SpanRows, SpanTable
 from raregram.counts.table import Ints, check_total, counts_columns
 from raregram.errors import InputError, check_count
-from raregram.text.ngrams import Numbers, build_vocabulary, check_labels
 from raregram.text.shapes import shapes_of
+from raregram.text.vocabulary import Codes, build_vocabulary
 
 MEMORY_LIMIT = 4 << 30  # bytes
 SMALLEST_RANGE = 1 << 8  # windows
 MOST_RANGES = 1 << 14
 
 Job: TypeAlias = Callable[[], Encoded]
-Pieces: TypeAlias = Callable[[], Iterable[Numbers]]  # windows as from `windows_of`, some at a time
+Pieces: TypeAlias = Callable[[], Iterable[Codes]]  # windows as from `windows_of`, some at a time
 T = TypeVar("T")
 
 
@@ -45,9 +46,9 @@ class Spool:
     def __init__(self, limit: int, folder: Path) -> None:
         self.limit, self.folder = limit, folder
         self.file: Any = None
-        self.arrays: list[Numbers | tuple[int, tuple[int, ...]]] = []  # in memory, or (offset, shape) in the file
+        self.arrays: list[Codes | tuple[int, tuple[int, ...]]] = []  # in memory, or (offset, shape) in the file
 
-    def append(self, array: Numbers) -> None:
+    def append(self, array: Codes) -> None:
         """Add an array."""
         if array.nbytes <= self.limit:
             self.limit -= array.nbytes
@@ -59,7 +60,7 @@ class Spool:
             self.arrays.append((self.file.seek(0, os.SEEK_END), array.shape))
             self.file.write(memoryview(np.ascontiguousarray(array)).cast("B"))
 
-    def read(self, which: int, start: int = 0, stop: int | None = None) -> Numbers:
+    def read(self, which: int, start: int = 0, stop: int | None = None) -> Codes:
         """Return rows of an array."""
         kept = self.arrays[which]
         if isinstance(kept, np.ndarray):
@@ -92,7 +93,9 @@ class Corpus:
         self.weights: dict[Weight, int] = {ONCE: 0}
         self.windows: dict[int, int] = {}  # how many there are of each weight
         self.spool = Spool(self.memory_limit // 16, self.folder)
-        self.sizes: list[tuple[int, int, int, int]] = []  # of each batch: items, documents, special windows; and `usual`
+        self.sizes: list[
+            tuple[int, int, int, int]
+        ] = []  # of each batch: items, documents, special windows; and `usual`
         self.documents = self.longest = 0
 
     def add(self, encoded: Encoded) -> None:
@@ -106,7 +109,9 @@ class Corpus:
             return
         known, names = self.vocabulary, encoded.items.to_pylist()
         codes = np.array([known.setdefault(name, len(known)) for name in names], dtype=np.int32)[encoded.codes]
-        usual, *weights = (self.weights.setdefault(kind, len(self.weights)) for kind in (encoded.usual, *encoded.weights))
+        usual, *weights = (
+            self.weights.setdefault(kind, len(self.weights)) for kind in (encoded.usual, *encoded.weights)
+        )
         weight = np.array(weights, dtype=np.int32)[encoded.weight]
         others = int((encoded.lengths - (self.plan.n - 1)).sum()) - len(weight)
         self.windows[usual] = self.windows.get(usual, 0) + others
@@ -158,7 +163,7 @@ class Corpus:
         return items, self._wanted(layers, final, chain(units, of_shapes), only)
 
     def _wanted(
-        self, layers: Sequence[Layer], final: Sequence[Numbers | None], units: Iterable[SpanRows], only: Span | None
+        self, layers: Sequence[Layer], final: Sequence[Codes | None], units: Iterable[SpanRows], only: Span | None
     ) -> Iterator[SpanRows]:
         """Yield the rows of all spans, or only of one, by the table's codes."""
         longer = [span for span in self.plan.longer if only in (None, span)]
@@ -221,10 +226,10 @@ class Corpus:
             for _ in range(self.plan.n):
                 yield from (rows for rows in pool.map(_next_rows, suffixes) if rows is not None)
 
-    def _ranges(self, layer: Layer, span: Span, weights: Ints) -> Iterator[tuple[Numbers, Ints]]:
+    def _ranges(self, layer: Layer, span: Span, weights: Ints) -> Iterator[tuple[Codes, Ints]]:
         """Yield the windows of a span range by range, and what they weigh."""
 
-        def pieces() -> Iterator[Numbers]:
+        def pieces() -> Iterator[Codes]:
             return (windows_of(batch, layer, self.plan, span) for batch in self._batches())
 
         k = span[0] - layer.first
@@ -236,7 +241,7 @@ class Corpus:
 
     def _cut(
         self, pieces: Pieces, sizes: Ints, column: int, capacity: int, weights: Ints
-    ) -> Iterator[tuple[Numbers, Ints]]:
+    ) -> Iterator[tuple[Codes, Ints]]:
         """Cut windows into ranges of a column's codes, `sizes` windows each; a frequent one by the next column, too."""
         bounds = _bounds(sizes, capacity)
         range_of = np.repeat(np.arange(len(bounds) - 1, dtype=np.uint16), np.diff(bounds))
@@ -266,11 +271,11 @@ def _next_rows(suffixes: Iterator[SpanRows | None]) -> SpanRows | None:
     return next(suffixes, None)
 
 
-def _read_parts(spool: Spool, parts: Sequence[tuple[int, int, int]]) -> Iterator[Numbers]:
+def _read_parts(spool: Spool, parts: Sequence[tuple[int, int, int]]) -> Iterator[Codes]:
     return (spool.read(*part).T for part in parts)
 
 
-def _joined(pieces: Iterable[Numbers], weights: Ints) -> tuple[Numbers, Ints]:
+def _joined(pieces: Iterable[Codes], weights: Ints) -> tuple[Codes, Ints]:
     """Make one window of many that are the same, with what all of them weigh."""
     total = np.zeros(weights.shape[1], dtype=np.int64)
     for piece in pieces:

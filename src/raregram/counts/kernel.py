@@ -19,9 +19,11 @@ import pyarrow as pa
 
 from raregram.counts.sorting import Order, find_heads, group_rows
 from raregram.counts.storage import Span, SpanRows
-from raregram.counts.table import SIDES, Ints, counts_header, parse_spans, shape_name, suffix
-from raregram.errors import check_choice, check_count
-from raregram.text.ngrams import KINDS, LONGEST_NGRAM, Numbers
+from raregram.counts.table import Ints, counts_header, parse_spans, shape_name, suffix
+from raregram.errors import check_count
+from raregram.options import KIND, SIDE
+from raregram.text.ngrams import LONGEST_NGRAM
+from raregram.text.vocabulary import Codes
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,8 @@ class Plan:
     def __post_init__(self) -> None:
         """Raise `ParameterError` for whatever is out of its range."""
         check_count("n", "a count", self.n, at_most=LONGEST_NGRAM)
-        check_choice("side", "a count", self.side, SIDES)
-        check_choice("kind", "a count", self.kind, KINDS)
+        SIDE.check(self.side, "a count")
+        KIND.check(self.kind, "a count")
         check_count("min_count", "a count", self.min_count)
         object.__setattr__(self, "shape", shape_name(self.all_spans, self.n, self.kind, self.shape))
 
@@ -71,10 +73,10 @@ class Plan:
 class Batch:
     """Some encoded documents, each long enough for a window."""
 
-    codes: Numbers  # (items of all documents, one after the other)
-    lengths: Numbers  # (documents,)
-    special: Numbers  # (windows with another weight than most,) where each begins in `codes`, in order
-    weight: Numbers  # (windows with another weight than most,)
+    codes: Codes  # (items of all documents, one after the other)
+    lengths: Codes  # (documents,)
+    special: Codes  # (windows with another weight than most,) where each begins in `codes`, in order
+    weight: Codes  # (windows with another weight than most,)
     usual: int  # the weight of all other windows
     n: int
 
@@ -84,7 +86,7 @@ class Batch:
         skipped = np.arange(len(windows)) * (self.n - 1)  # by the documents before: their ends begin no window
         return np.arange(windows.sum(dtype=np.int64)) + np.repeat(skipped, windows)
 
-    def weights(self, starts: Ints) -> Numbers:
+    def weights(self, starts: Ints) -> Codes:
         """Return the weight of every window."""
         weight = np.full(len(starts), self.usual, dtype=np.int32)
         weight[np.searchsorted(starts, self.special)] = self.weight
@@ -97,8 +99,8 @@ class Layer:
 
     first: int  # its first position in a span: 0 for items, n for shapes
     names: pa.Array  # string, distinct, in byte order
-    far: Numbers  # (items,) the code of each item of the corpus
-    near: Numbers  # (items,) the same next to the boundary, where a shape has more detail
+    far: Codes  # (items,) the code of each item of the corpus
+    near: Codes  # (items,) the same next to the boundary, where a shape has more detail
 
 
 def count_units(
@@ -135,7 +137,7 @@ def count_units(
         yield SpanRows((layer.first + k, layer.first + k + 1), keys, more[row, seen])
 
 
-def _tally(counts: Ints, found: Numbers, times: int, codes: range) -> None:
+def _tally(counts: Ints, found: Codes, times: int, codes: range) -> None:
     """Count codes, those in a range, `times` each."""
     if len(codes) < codes.stop or found.max(initial=0) >= codes.stop:
         found = found[(found >= codes.start) & (found < codes.stop)] - codes.start
@@ -152,7 +154,7 @@ def _pairs(batch: Batch, starts: Ints, weights: Ints) -> tuple[Ints, Ints, Ints]
     return at[rows], columns, weights[weight[rows], columns]
 
 
-def windows_of(batch: Batch, layer: Layer, plan: Plan, span: Span) -> Numbers:
+def windows_of(batch: Batch, layer: Layer, plan: Plan, span: Span) -> Codes:
     """Return the codes of a span in all windows, and the weights of these: (width + 1, windows)."""
     starts = batch.starts()
     far = layer.far[batch.codes]
@@ -166,7 +168,7 @@ def windows_of(batch: Batch, layer: Layer, plan: Plan, span: Span) -> Numbers:
     return found
 
 
-def count_span(span: Span, windows: Numbers, weights: Ints, min_count: int) -> SpanRows:
+def count_span(span: Span, windows: Codes, weights: Ints, min_count: int) -> SpanRows:
     """Return the rows of a span from its windows, which come as from `windows_of`."""
     order, heads, keys = group_rows(windows[:-1])
     return _frequent(SpanRows(span, keys, _frequencies(order, heads, windows[-1], weights)), min_count)
@@ -201,7 +203,7 @@ def count_suffixes(
             yield None
 
 
-def _frequencies(order: Order, heads: Order, weight: Numbers, weights: Ints) -> Ints:
+def _frequencies(order: Order, heads: Order, weight: Codes, weights: Ints) -> Ints:
     """Return the frequencies of each group of windows, in all and at each target: (groups, 1 + targets)."""
     values = np.zeros((len(heads), weights.shape[1]), dtype=np.int64)
     values[:, 0] = np.diff(heads, append=len(order))

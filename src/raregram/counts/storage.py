@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from raregram.atomic import PathLike, atomic_path
 from raregram.errors import FileError
-from raregram.text.ngrams import Numbers, build_vocabulary
+from raregram.text.vocabulary import Codes, build_vocabulary
 
 Span: TypeAlias = tuple[int, int]  # items a..b-1 of an N-gram
 
@@ -50,7 +50,7 @@ class SpanRows:
     """The rows of one span, sorted by `keys`, which are distinct."""
 
     span: Span
-    keys: Numbers  # (rows, width) item numbers
+    keys: Codes  # (rows, width) item numbers
     values: npt.NDArray[np.int64]  # (rows, columns)
 
     def __len__(self) -> int:
@@ -288,7 +288,7 @@ def span_order(span: Span) -> tuple[int, int]:
     return span[1] - span[0], span[0]
 
 
-def row_bytes(keys: Numbers) -> npt.NDArray[Any]:
+def row_bytes(keys: Codes) -> npt.NDArray[Any]:
     """View rows of item numbers as single values that compare like the rows do, item by item.
 
     Item numbers are not negative, so their big-endian bytes sort as they do.
@@ -299,7 +299,7 @@ def row_bytes(keys: Numbers) -> npt.NDArray[Any]:
     return np.ascontiguousarray(keys, dtype=">i4").view(f"V{4 * width}").ravel()
 
 
-def find_rows(keys: Numbers, wanted: Numbers) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+def find_rows(keys: Codes, wanted: Codes) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
     """Return where rows stand among sorted, distinct keys, and whether they are there at all (place 0 if not)."""
     place = np.searchsorted(row_bytes(keys), row_bytes(wanted))
     place[place == len(keys)] = 0
@@ -312,7 +312,7 @@ def hash_items(items: pa.Array) -> npt.NDArray[np.uint64]:
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
-def hash_keys(span: Span, keys: Numbers, item_hash: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def hash_keys(span: Span, keys: Codes, item_hash: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Return a 64-bit hash of each row's span and items."""
     hashes = np.full(len(keys), span[0] * 65_536 + span[1], dtype=np.uint64)
     for item_numbers in keys.T:

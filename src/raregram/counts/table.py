@@ -15,26 +15,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from raregram.atomic import PathLike
+from raregram.corpus.labels import label_matrix, target_names
 from raregram.counts import storage
 from raregram.counts.storage import Span, SpanRows, SpanTable, row_bytes, span_order
 from raregram.errors import InputError, ParameterError, check_choice, check_count, must_be, name_some
-from raregram.text.ngrams import (
-    KINDS,
-    LONGEST_NGRAM,
-    NGrams,
-    NGramsLike,
-    Numbers,
-    Where,
-    build_vocabulary,
-    label_matrix,
-    nth_ngram,
-    parse_ngrams,
-    target_names,
-)
+from raregram.options import DENOMINATOR, KIND, SIDE
+from raregram.text.ngrams import LONGEST_NGRAM, NGrams, NGramsLike, Where, nth_ngram, parse_ngrams
 from raregram.text.shapes import shape_function, shapes_of
+from raregram.text.vocabulary import Codes, build_vocabulary
 
-SIDES = ("left", "right")
-DENOMINATORS = ("complement", "all")
 LARGEST_TOTAL = 2**53  # up to here doubles hold whole numbers exactly
 
 Ints = npt.NDArray[np.int64]
@@ -137,7 +126,7 @@ class Counts:
         array([13,  5])
         """
         _check_layout(side, kind)
-        check_choice("denominator", "from_ngrams", denominator, DENOMINATORS)
+        DENOMINATOR.check(denominator, "from_ngrams")
         parsed = parse_ngrams(ngrams, n, kind, where)
         nu, de = (_frequency_column(f, name, len(parsed), where) for f, name in ((f_nu, "f_nu"), (f_de, "f_de")))
         if denominator == "all":
@@ -398,7 +387,7 @@ def _join_rows(span: Span, parts: Sequence[SpanRows], columns: int) -> SpanRows:
     return SpanRows(span, np.concatenate(keys), np.concatenate(values))
 
 
-def add_up(span: Span, keys: Numbers, values: Ints) -> SpanRows:
+def add_up(span: Span, keys: Codes, values: Ints) -> SpanRows:
     """Add up the values of equal keys; the result is sorted by key.
 
     >>> rows = add_up((0, 1), np.array([[2], [0], [2]], np.int32), np.array([[1, 0], [5, 5], [2, 1]]))
@@ -411,7 +400,7 @@ def add_up(span: Span, keys: Numbers, values: Ints) -> SpanRows:
     return SpanRows(span, distinct, np.column_stack(sums).astype(np.int64))
 
 
-def _number_rows(keys: Numbers) -> tuple[Numbers, npt.NDArray[np.intp]]:
+def _number_rows(keys: Codes) -> tuple[Codes, npt.NDArray[np.intp]]:
     """Return the distinct keys in order, and for each key its place among them."""
     if keys.shape[1] > 1:
         _, first, row = np.unique(row_bytes(keys), return_index=True, return_inverse=True)
@@ -492,7 +481,7 @@ def shape_name(spans: Iterable[Span], n: int, kind: str, shape: str | None) -> s
     return name
 
 
-def _with_shapes(items: pa.Array, numbers: Numbers, side: str, shape: str) -> tuple[pa.Array, Numbers]:
+def _with_shapes(items: pa.Array, numbers: Codes, side: str, shape: str) -> tuple[pa.Array, Codes]:
     """Set the shapes of contexts (rows, n) beside their items."""
     both, into = build_vocabulary(pa.concat_arrays([items, *shapes_of(items, shape)]))
     own, near, far = into.reshape(3, -1)
@@ -504,7 +493,7 @@ def _with_shapes(items: pa.Array, numbers: Numbers, side: str, shape: str) -> tu
 
 def _against(of_target: Any, of_all: Any, denominator: str) -> tuple[Any, Any]:
     """Return numerator and denominator from a target's number and the number in all."""
-    check_choice("denominator", "this count table", denominator, DENOMINATORS)
+    DENOMINATOR.check(denominator, "this count table")
     return of_target, of_all - of_target if denominator == "complement" else of_all
 
 
@@ -520,8 +509,8 @@ def _pick(values: Ints, columns: list[int]) -> Ints:
 
 
 def _check_layout(side: str, kind: str) -> None:
-    check_choice("side", "a count", side, SIDES)
-    check_choice("kind", "a count", kind, KINDS)
+    SIDE.check(side, "a count")
+    KIND.check(kind, "a count")
 
 
 def _check_sound(counts: Counts) -> None:

@@ -19,7 +19,7 @@ from raregram.models.base import Settings
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
 from raregram.options import K
-from raregram.text.ngrams import number_items
+from raregram.text.vocabulary import encode_items
 
 Bools = npt.NDArray[np.bool_]
 
@@ -186,7 +186,7 @@ def training_frequency(documents: Counts, training: Counts) -> Ints:
     if mine != theirs:
         raise ParameterError(f"the training table is for {mine}; the documents were counted for {theirs}")
     known, rows = training.rows[training.whole], documents.rows[documents.whole]
-    codes = number_items(documents.items, training.items)[rows.keys]
+    codes = encode_items(documents.items, training.items)[rows.keys]
     row, found = find_rows(known.keys, codes)
     return np.where(found, known.values[row, 0], 0)
 

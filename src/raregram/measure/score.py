@@ -11,7 +11,8 @@ from raregram.counts.encode import split_documents
 from raregram.counts.table import Ints
 from raregram.errors import must_be
 from raregram.models.model import Model
-from raregram.text.ngrams import NGramsLike, insert_pads
+from raregram.text.ngrams import NGramsLike
+from raregram.text.tokenize import insert_pads
 
 LOG_RATIO = "log_ratio"  # the usual name of the column that scoring adds
 

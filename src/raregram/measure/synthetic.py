@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from raregram.models.ratios import Floats
-from raregram.text.ngrams import Numbers
+from raregram.text.vocabulary import Codes
 
 SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
 
@@ -36,7 +36,7 @@ class SyntheticCorpus:
         p_de = np.tile(zipf / zipf.sum(), (n, 1))
         return cls(_make_words(items), tilted / tilted.sum(axis=1, keepdims=True), p_de)
 
-    def sample(self, n_nu: int, n_de: int, seed: int = 0) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+    def sample(self, n_nu: int, n_de: int, seed: int = 0) -> tuple[Codes, npt.NDArray[np.bool_]]:
         """Draw contexts as indices of words, (n_nu + n_de, n), and which are the numerator's, in random order."""
         rng = np.random.default_rng(seed)
         columns = [
@@ -46,11 +46,11 @@ class SyntheticCorpus:
         order = rng.permutation(n_nu + n_de)
         return np.column_stack(columns)[order].astype(np.int32), (np.arange(n_nu + n_de) < n_nu)[order]
 
-    def texts(self, contexts: Numbers) -> list[str]:
+    def texts(self, contexts: Codes) -> list[str]:
         """Return contexts as strings."""
         return [" ".join(row) for row in self.words[contexts].tolist()]
 
-    def log_ratio(self, contexts: Numbers) -> Floats:
+    def log_ratio(self, contexts: Codes) -> Floats:
         """Return the true log ratio of each context."""
         terms = np.log(self.p_nu / self.p_de)
         return np.asarray(terms[np.arange(len(terms)), contexts].sum(axis=1))

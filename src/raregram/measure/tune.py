@@ -28,7 +28,7 @@ from raregram.models.fit import fit
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
 from raregram.options import ALPHAS, PRIORS, TAUS, K
-from raregram.text.ngrams import ABSENT, number_items
+from raregram.text.vocabulary import ABSENT, encode_items
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Grid:
         """Try the ratio of smoothed frequencies of whole N-grams with every alpha."""
         span, (n_nu, n_de) = self.counts.whole, self.counts.sizes(self.target, self.denominator)
         keys = self.counts.rows[span].keys
-        codes = number_items(self.contexts.items, self.counts.items)[self.contexts.rows[span].keys]
+        codes = encode_items(self.contexts.items, self.counts.items)[self.contexts.rows[span].keys]
         row, found = find_rows(keys, codes)
         f_nu, f_de = (
             np.where(found, f[row], 0) for f in self.counts.frequencies(span, self.target, self.denominator)
@@ -166,7 +166,7 @@ class _Terms:
 
     def _indices_of_contexts(self) -> Ints:
         counts, contexts = self.grid.counts, self.grid.contexts
-        codes = number_items(contexts.items, counts.items)[contexts.rows[contexts.whole].keys]
+        codes = encode_items(contexts.items, counts.items)[contexts.rows[contexts.whole].keys]
         index = np.full((counts.n, len(counts.items) + 1), len(self.f_nu), dtype=np.int64)  # (n, items and ABSENT)
         for k, span in enumerate(counts.units):
             keys = counts.rows[span].keys[:, 0]

@@ -16,13 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 from raregram.counts.storage import Span, SpanRows
-from raregram.counts.table import DENOMINATORS, LARGEST_TOTAL, SIDES, Counts
-from raregram.errors import check_choice, check_count, check_lam, must_be
+from raregram.counts.table import LARGEST_TOTAL, Counts
+from raregram.errors import check_count, check_lam, must_be
 from raregram.models import ratios
 from raregram.models.explain import Term
 from raregram.models.frequencies import Frequencies, Index
 from raregram.models.ratios import Floats
-from raregram.text.ngrams import ABSENT, KINDS, LONGEST_NGRAM, Numbers
+from raregram.options import DENOMINATOR, KIND, SIDE
+from raregram.text.ngrams import LONGEST_NGRAM
+from raregram.text.vocabulary import ABSENT, Codes
 
 Options: TypeAlias = Mapping[str, Any]  # the arguments of `fit`
 Facts: TypeAlias = dict[str, Any]
@@ -83,9 +85,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Raise `ParameterError` for whatever is out of its range."""
-        check_choice("side", "fit", self.side, SIDES)
-        check_choice("kind", "fit", self.kind, KINDS)
-        check_choice("denominator", "fit", self.denominator, DENOMINATORS)
+        SIDE.check(self.side, "fit")
+        KIND.check(self.kind, "fit")
+        DENOMINATOR.check(self.denominator, "fit")
         for name in ("target", "corpus"):
             if not isinstance(getattr(self, name), str if name == "target" else str | None):
                 raise must_be(name, "fit", "a string", getattr(self, name))
@@ -171,7 +173,7 @@ class Estimator(ABC):
         """Make an estimator from the rows that it is to store, as a file has them."""
 
     @abstractmethod
-    def score(self, codes: Numbers) -> Floats:
+    def score(self, codes: Codes) -> Floats:
         """Return the log ratio of each context from its codes, (contexts, n)."""
 
     def score_one(self, codes: Sequence[int]) -> float:
@@ -183,10 +185,10 @@ class Estimator(ABC):
         return self
 
     @abstractmethod
-    def terms(self, items: tuple[str, ...], codes: Numbers) -> list[Term]:
+    def terms(self, items: tuple[str, ...], codes: Codes) -> list[Term]:
         """Return the terms of one context, which add up to its log ratio."""
 
-    def variance(self, codes: Numbers) -> Floats:
+    def variance(self, codes: Codes) -> Floats:
         """Return the squared coefficient of variation of each context's ratio."""
         raise NotImplementedError
 
@@ -214,7 +216,7 @@ class Estimator(ABC):
         """How many codes there are beside `ABSENT`."""
         return len(self.items)
 
-    def encode_unknown(self, items: Sequence[str], remember: bool = True) -> tuple[Numbers, Numbers]:
+    def encode_unknown(self, items: Sequence[str], remember: bool = True) -> tuple[Codes, Codes]:
         """Return the codes of items outside of `items`: next to the boundary, and elsewhere.
 
         Args:
@@ -270,19 +272,19 @@ class LookupEstimator(Estimator):
         """The term of each of the distinct frequencies."""
 
     @abstractmethod
-    def find(self, codes: Numbers) -> Index:
+    def find(self, codes: Codes) -> Index:
         """Return the index of the frequencies of each span of each context: (contexts, spans)."""
 
-    def score(self, codes: Numbers) -> Floats:
+    def score(self, codes: Codes) -> Floats:
         """Return the log ratio of each context from its codes, (contexts, n)."""
         return np.asarray(self.values[self.find(codes)].sum(axis=1))
 
-    def terms(self, items: tuple[str, ...], codes: Numbers) -> list[Term]:
+    def terms(self, items: tuple[str, ...], codes: Codes) -> list[Term]:
         """Return one term per span."""
         found = zip(self.required_spans(self.settings), self.find(codes[None, :])[0].tolist(), strict=True)
         return [self.term(span, items, index, float(self.values[index])) for span, index in found]
 
-    def span_rows(self, span: Span, keys: Numbers, index: Index) -> ModelRows:
+    def span_rows(self, span: Span, keys: Codes, index: Index) -> ModelRows:
         """Return the rows of one span."""
         return ModelRows(span, keys, self.frequencies.columns(index), self.values[index])
 

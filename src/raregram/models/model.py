@@ -22,23 +22,17 @@ from raregram.models.explain import Explanation
 from raregram.models.ratios import Floats
 from raregram.models.registry import ESTIMATORS, read_settings
 from raregram.text.ngrams import (
-    ABSENT,
-    KnownWords,
     NGrams,
     NGramsLike,
-    Numbers,
     Where,
     as_sequence,
     chunks,
     nth_ngram,
-    number_items,
+    one_string_array,
     parse_ngrams,
-    split_spaced,
-    unspaced,
 )
 from raregram.text.shapes import shape_function
-
-MANY = 1000  # N-grams from which on the fast ways of encoding pay
+from raregram.text.vocabulary import ABSENT, Codes, Encoder, encode_items
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +114,7 @@ class Model:
         if _is_encoded(ngrams):
             self._check_codes(ngrams)
             return estimator.score(ngrams)
-        parts = [estimator.score(self._encode(part, first, len(ngrams))) for first, part in chunks(ngrams)]
+        parts = [estimator.score(self._encode(part, first)) for first, part in chunks(ngrams)]
         return np.concatenate(parts) if parts else np.empty(0)
 
     def interval(self, ngrams: NGramsLike, level: Any = 0.95) -> Floats:
@@ -163,38 +157,37 @@ class Model:
         s = self.settings
         return parse_ngrams(ngrams, s.n, s.kind, where, s.side if s.pad else None)
 
-    def numbers(self, ngrams: NGramsLike) -> Numbers:
+    def numbers(self, ngrams: NGramsLike) -> Codes:
         """Return the item numbers of N-grams, (N-grams, n), with -1 for items that the model does not know."""
         ngrams = _as_sequence(ngrams)
-        parts = [self._encode(part, first, len(ngrams)) for first, part in chunks(ngrams)]
+        parts = [self._encode(part, first) for first, part in chunks(ngrams)]
         return np.concatenate(parts) if parts else np.empty((0, self.settings.n), np.int32)
 
-    def number_rows(self, items: pa.Array, keys: Numbers) -> Numbers:
+    def number_rows(self, items: pa.Array, keys: Codes) -> Codes:
         """Return the item numbers of N-grams that are given as indices into some items: (N-grams, n)."""
         return self._take(*self._encode_items(items), keys)
 
-    def _encode(self, ngrams: NGramsLike, first: int, count: int) -> Numbers:
-        """Encode some of `count` N-grams, of which the first is the caller's row `first`."""
-        n = self.settings.n
-        many = count > MANY and self.settings.kind == "words"
-        compiled = self._known_words.number(ngrams) if many else None
-        if compiled is not None and (compiled[1] == n).all():
-            keys, _, others = compiled
-            known = np.arange(len(self.items), dtype=np.int32)
-            nearest, elsewhere = (np.concatenate([known, codes]) for codes in self._encode_items(others))
-            return self._take(nearest, elsewhere, keys.reshape(-1, n))
-        words = split_spaced(ngrams, n) if many else None
-        if words is not None:
-            encoded = words.dictionary_encode()
-            items = unspaced(encoded.dictionary)
-        else:
-            encoded = self.parse(ngrams, lambda row: f"{self.noun} {first + row + 1}").items.dictionary_encode()
-            items = encoded.dictionary
-        return self.number_rows(items, np.asarray(encoded.indices).reshape(-1, n))
+    def _encode(self, ngrams: NGramsLike, first: int) -> Codes:
+        """Encode N-grams of which the first is the caller's row `first`."""
+        texts = one_string_array(ngrams)
+        if texts is not None:
+            keys, lengths, others = self._encoder.encode(texts)
+            if (lengths == self.settings.n).all():
+                known = np.arange(len(self.items), dtype=np.int32)
+                nearest, elsewhere = self._encode_items(others)
+                codes = np.concatenate([known, elsewhere])
+                of_nearest = codes if nearest is elsewhere else np.concatenate([known, nearest])
+                return self._take(of_nearest, codes, keys.reshape(-1, self.settings.n))
+        return self._encode_parsed(ngrams, first)
 
-    def _encode_items(self, items: pa.Array) -> tuple[Numbers, Numbers]:
+    def _encode_parsed(self, ngrams: NGramsLike, first: int) -> Codes:
+        """Do the same for N-grams of any kind, padded where that is asked for; a wrong one is named."""
+        encoded = self.parse(ngrams, lambda row: f"{self.noun} {first + row + 1}").items.dictionary_encode()
+        return self.number_rows(encoded.dictionary, np.asarray(encoded.indices).reshape(-1, self.settings.n))
+
+    def _encode_items(self, items: pa.Array) -> tuple[Codes, Codes]:
         """Return the codes of items next to the boundary, and elsewhere."""
-        codes = number_items(items, self.items)
+        codes = encode_items(items, self.items)
         unknown = np.flatnonzero(codes < 0)
         if not self.estimator.uses_shapes or not len(unknown):
             return codes, codes
@@ -203,7 +196,7 @@ class Model:
         nearest[unknown], elsewhere[unknown] = self.estimator.encode_unknown(others)
         return nearest, elsewhere
 
-    def _take(self, nearest: Numbers, elsewhere: Numbers, keys: Numbers) -> Numbers:
+    def _take(self, nearest: Codes, elsewhere: Codes, keys: Codes) -> Codes:
         """Return the codes of N-grams, given the codes of their items next to the boundary, and elsewhere."""
         codes, position = elsewhere[keys], self.settings.nearest
         if nearest is not elsewhere:
@@ -211,8 +204,8 @@ class Model:
         return codes
 
     @cached_property
-    def _known_words(self) -> KnownWords:
-        return KnownWords(self.items)
+    def _encoder(self) -> Encoder:
+        return Encoder(self.items, self.settings.kind)
 
     def _check_codes(self, codes: npt.NDArray[np.integer[Any]]) -> None:
         """Raise unless these are item numbers of N-grams of this model."""

@@ -18,9 +18,8 @@ from raregram.models import intervals, ratios, selection
 from raregram.models.base import BLOCK, Facts, LookupEstimator, ModelRows, Options, Parameters, Settings
 from raregram.models.frequencies import Index, pool
 from raregram.models.ratios import Floats
-from raregram.text.ngrams import Numbers
-
-UNSEEN = ("neutral", "formula")
+from raregram.options import UNSEEN
+from raregram.text.vocabulary import Codes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +31,7 @@ class ProductParameters(Parameters):
     def check(self) -> None:
         """Raise `ParameterError` for whatever is out of its range."""
         super().check()
-        check_choice("unseen", "fit", self.unseen, UNSEEN)
+        UNSEEN.check(self.unseen, "fit")
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +87,7 @@ class Product(LookupEstimator):
         values[~used] = 0.0
         return values
 
-    def find(self, codes: Numbers) -> Index:
+    def find(self, codes: Codes) -> Index:
         """Return the index of the frequencies of each item: (contexts, n)."""
         return self.index[np.arange(len(self.index)), codes]
 
@@ -96,7 +95,7 @@ class Product(LookupEstimator):
         """Return an estimator with a table of the terms of all items."""
         return self if self.unit_terms is not None else replace(self, unit_terms=self.values[self.index])
 
-    def score(self, codes: Numbers) -> Floats:
+    def score(self, codes: Codes) -> Floats:
         """Return the sum of the terms of each context."""
         if self.unit_terms is None:
             return super().score(codes)
@@ -118,7 +117,7 @@ class Product(LookupEstimator):
         """Return the log ratio of one context."""
         return float(sum(view[code] for view, code in zip(self._views, codes, strict=True)))
 
-    def variance(self, codes: Numbers) -> Floats:
+    def variance(self, codes: Codes) -> Floats:
         """Return the squared coefficient of variation of each context's ratio."""
         f, s = self.frequencies, self.settings
         counted = f.selected.copy()  # what was left out on purpose has the factor 1 for sure

@@ -19,7 +19,7 @@ from raregram.models import ratios
 from raregram.models.base import LookupEstimator, ModelRows, Options, Parameters, Settings
 from raregram.models.frequencies import Index, pool
 from raregram.models.ratios import Floats
-from raregram.text.ngrams import Numbers
+from raregram.text.vocabulary import Codes
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ class Whole(LookupEstimator):
         """The log ratio of each of the distinct frequencies."""
         return ratios.log_on_grid(self.ratio(self.frequencies.f_nu, self.frequencies.f_de))
 
-    def find(self, codes: Numbers) -> Index:
+    def find(self, codes: Codes) -> Index:
         """Return the index of the frequencies of each context; 0 where it was never seen."""
         wanted = row_bytes(codes.astype(np.int32, copy=False))
         row = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)

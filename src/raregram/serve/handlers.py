@@ -20,7 +20,8 @@ from raregram.serve.errors import too_long
 from raregram.serve.models import ReadyModel
 from raregram.serve.registry import Registry, ServedModel
 from raregram.show.heatmap import PIECE, boundary_scores, first_and_last, split_text
-from raregram.text.ngrams import PAD, NGrams
+from raregram.text.ngrams import NGrams
+from raregram.text.tokenize import PAD
 
 FEW = 64  # contexts that are scored one by one
 Check = Callable[[], None]  # raises when the time is over

@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from raregram.models.model import Model
-from raregram.text.ngrams import ABSENT, PAD, NGramsLike, Numbers
+from raregram.text.ngrams import NGramsLike
+from raregram.text.tokenize import PAD
+from raregram.text.vocabulary import ABSENT, Codes
 
 
 class ReadyModel(Model):
@@ -43,7 +45,7 @@ class ReadyModel(Model):
                 codes[position] = (nearest if position == self.settings.nearest else elsewhere)[row]
         return self.estimator.score_one(codes)
 
-    def _encode_items(self, items: pa.Array) -> tuple[Numbers, Numbers]:
+    def _encode_items(self, items: pa.Array) -> tuple[Codes, Codes]:
         names = items.to_pylist()
         codes = np.array([self._code_of.get(name, ABSENT) for name in names], dtype=np.int32)
         unknown = np.flatnonzero(codes < 0)
@@ -52,5 +54,5 @@ class ReadyModel(Model):
         nearest[unknown], codes[unknown] = self.estimator.encode_unknown(others, remember=False)
         return nearest, codes
 
-    def _encode(self, ngrams: NGramsLike, first: int, count: int) -> Numbers:
-        return super()._encode(ngrams, first, 0)  # few at a time, whatever their number
+    def _encode(self, ngrams: NGramsLike, first: int) -> Codes:
+        return self._encode_parsed(ngrams, first)

@@ -14,7 +14,7 @@ from raregram.measure.score import score_items
 from raregram.models.base import Settings
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
-from raregram.text.ngrams import split_texts
+from raregram.text.tokenize import split_texts
 
 PIECE = 1 << 17  # boundaries scored at a time, so that a long text needs little memory
 

@@ -25,7 +25,8 @@ from raregram.atomic import atomic_path
 from raregram.corpus.contexts import Batch
 from raregram.corpus.documents import COMPRESSIONS
 from raregram.errors import CONTROLS, InputError, ParameterError, printable
-from raregram.text.ngrams import NGrams, is_list, is_text
+from raregram.text.ngrams import NGrams
+from raregram.text.tokenize import is_list, is_text
 
 Scores = Mapping[str, pa.Array]  # the columns that scoring adds
 Write = Callable[[Batch, NGrams | None, Scores], None]  # contexts, the same as items, their scores

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from raregram.corpus.documents import Documents, Options, Policy
+from raregram.corpus.labels import check_labels
 from raregram.counts.engine import Accumulator, check_counted
 from raregram.counts.kernel import Plan, count_batch, labels_of
 from raregram.counts.sorting import find_heads
@@ -43,7 +44,6 @@ from raregram.counts.table import Counts, Ints, check_total, counts_columns
 from raregram.errors import ClusterError
 from raregram.spark.session import Cluster, Notes, Work, partition_number
 from raregram.spark.sources import TABLE, Source, read_partition
-from raregram.text.ngrams import check_labels
 
 MEMORY_LIMIT = 1 << 30  # bytes a task
 BLOCK_ROWS = 1 << 20  # rows cut into blocks at a time

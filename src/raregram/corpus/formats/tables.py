@@ -25,7 +25,7 @@ from raregram.corpus.documents import (
 )
 from raregram.corpus.formats.parquet import check_sound, parquet_batches
 from raregram.errors import InputError, name_some, shorten
-from raregram.text.ngrams import is_list, is_text
+from raregram.text.tokenize import is_list, is_text
 
 FILE, ROW = "_file", "_row"  # columns of a table that say from which file and row of it a document was read
 ROWS = 1024  # documents of a table at a time

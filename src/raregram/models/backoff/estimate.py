@@ -38,8 +38,8 @@ from raregram.models.base import BLOCK, Estimator, Facts, ModelRows, Options, Pa
 from raregram.models.explain import Term
 from raregram.models.frequencies import Index, pool
 from raregram.models.ratios import Floats
-from raregram.text.ngrams import Numbers, build_vocabulary, number_items
 from raregram.text.shapes import LONGEST_REMEMBERED, Shape, shape_function, shapes_of
+from raregram.text.vocabulary import Codes, build_vocabulary, encode_items
 
 PRIOR_CONTEXTS = 12  # of the denominator, that a prior counts for by default
 UNIT_RIDGE = 10  # the ridge of units and shapes over that of suffixes
@@ -244,7 +244,7 @@ class Backoff(Estimator):
         columns = list(np.ascontiguousarray(codes.T, dtype=np.intp))  # what NumPy looks up with
         return columns[::-1] if self.settings.side == "left" else columns
 
-    def _known_columns(self, codes: Numbers) -> list[npt.NDArray[Any]]:
+    def _known_columns(self, codes: Codes) -> list[npt.NDArray[Any]]:
         """Return the same for contexts, in which any code is allowed."""
         return self._columns(np.where(codes < 0, self.num_codes - 1, codes))
 
@@ -261,7 +261,7 @@ class Backoff(Estimator):
         terms[0] += self.first_corrections(codes).sum(axis=0)
         return replace(self, unit_terms=terms)
 
-    def score(self, codes: Numbers) -> Floats:
+    def score(self, codes: Codes) -> Floats:
         """Return the log ratio of each context."""
         p = self.settings.params
         total = np.empty(len(codes))
@@ -331,7 +331,7 @@ class Backoff(Estimator):
         """Yield the rows of each span, sorted by their keys into `vocabulary`."""
         n, spans, steps = self.settings.n, _spans(self.settings), self.unit_steps()
         _, code = build_vocabulary(pa.concat_arrays([self.words.names, self.shapes.names]))
-        found: dict[Span, tuple[Numbers, Index, Floats]] = {}
+        found: dict[Span, tuple[Codes, Index, Floats]] = {}
         for trie, first in ((self.words, 0), (self.shapes, n)):
             into = code[len(self.items) :] if first else code
             for distance, units in enumerate(trie.units):
@@ -352,7 +352,7 @@ class Backoff(Estimator):
             order = np.argsort(row_bytes(keys), kind="stable")
             yield ModelRows(span, keys[order], self.frequencies.columns(index[order]), terms[order])
 
-    def trace(self, codes: Numbers) -> Trace:
+    def trace(self, codes: Codes) -> Trace:
         """Return all that the log ratios of contexts are made of."""
         p = self.settings.params
         columns = self._known_columns(codes)
@@ -369,11 +369,11 @@ class Backoff(Estimator):
         words = _follow(self.words, columns, p.longest, units + added, index, first[1])
         return Trace(units, index, words, shape_units, shape_index, shapes)
 
-    def variance(self, codes: Numbers) -> Floats:
+    def variance(self, codes: Codes) -> Floats:
         """Return the squared coefficient of variation of each context's ratio."""
         return variance.backoff_variance(self.settings, self.frequencies, self.trace(codes))
 
-    def terms(self, items: tuple[str, ...], codes: Numbers) -> list[Term]:
+    def terms(self, items: tuple[str, ...], codes: Codes) -> list[Term]:
         """Return the units, then the suffixes of shapes and of items that the model stores."""
         s, p, spans = self.settings, self.settings.params, _spans(self.settings)
         trace = self.trace(codes[None, :])
@@ -399,7 +399,7 @@ class Backoff(Estimator):
                     terms.append(self.term(spans.suffix(length, first), names, index, value, kind, prior))
         return terms
 
-    def encode_unknown(self, items: Sequence[str], remember: bool = True) -> tuple[Numbers, Numbers]:
+    def encode_unknown(self, items: Sequence[str], remember: bool = True) -> tuple[Codes, Codes]:
         """Return the codes of other items by their shapes."""
         if not self.uses_shapes:
             return super().encode_unknown(items)
@@ -495,7 +495,7 @@ def _shape_codes(words: pa.Array, shapes: pa.Array, shape: str | None) -> npt.ND
     if shape is None:
         return np.zeros((2, len(words) + 1), dtype=dtype)
     others = np.arange(len(shapes) + 1)
-    found = (number_items(names, shapes) for names in shapes_of(words, shape))
+    found = (encode_items(names, shapes) for names in shapes_of(words, shape))
     return np.stack(
         [np.concatenate([np.where(codes < 0, len(shapes), codes), others]).astype(dtype) for codes in found]
     )

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from raregram.counts.sorting import sort_further
-from raregram.text.ngrams import ABSENT
+from raregram.text.vocabulary import ABSENT
 
 Ints = npt.NDArray[np.int64]
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from raregram.models.backoff.pairs import Ints, PairTable
 from raregram.models.frequencies import Index
 from raregram.models.ratios import Floats
-from raregram.text.ngrams import ABSENT, METER, Numbers
+from raregram.text.vocabulary import ABSENT, Codes, loaded_loops
 
 Columns: TypeAlias = Sequence[npt.NDArray[Any]]  # the codes of contexts, one array per distance from the boundary
 
@@ -27,7 +27,7 @@ class Units:
     size: int  # of the vocabulary
 
     @classmethod
-    def build(cls, items: Numbers, index: Index, size: int) -> Units:
+    def build(cls, items: Codes, index: Index, size: int) -> Units:
         """Store the codes in as few bytes as they need."""
         return cls(items.astype(np.min_scalar_type(size)), index, size)
 
@@ -115,7 +115,7 @@ class Trie:
     def totals(self, columns: Columns, shape_codes: Columns | None = None) -> npt.NDArray[np.float32]:
         """Return the total of each context's longest suffix that is stored."""
         total = np.zeros(len(columns[0]), dtype=np.float32)
-        loops = METER.loaded
+        loops = loaded_loops()
         if loops is None:
             for length, rows, node in self.walk(columns, shape_codes):
                 if length > 1:

@@ -1,0 +1,92 @@
+"""Labels of contexts and spans, and the targets that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from raregram.errors import InputError, is_unicode, must_be, name_some, shorten
+from raregram.text.ngrams import as_sequence
+
+NO_TARGET: set[Any] = {None, "", "O"}  # labels of contexts that belong to no target; O as in BIO tags
+MOST_LABELS = 1000  # that become targets without being named: a count table has a column for each
+
+
+def label_matrix(
+    labels: Sequence[Any] | npt.NDArray[Any], targets: Sequence[str] | None
+) -> tuple[tuple[str, ...], npt.NDArray[np.bool_]]:
+    """Return the targets and, for every context, which of them it belongs to: (rows, targets) bool.
+
+    A label is a target's name, a collection of names, or nothing (see `NO_TARGET`). Where `targets` is given,
+    other labels count as nothing; else every label is a target.
+
+    >>> label_matrix(["LOC", "O", ("LOC", "PER")], None)[1].astype(int)
+    array([[1, 0],
+           [0, 0],
+           [1, 1]])
+    """
+    distinct, codes = _distinct_labels(labels)
+    sets = [_label_set(label) for label in distinct]
+    names = target_names(check_labels(set().union(*sets)) if targets is None else targets)
+    member = np.array([[name in names_of for name in names] for names_of in sets], dtype=bool)
+    return names, member.reshape(len(sets), len(names))[codes]
+
+
+def target_names(targets: str | Iterable[str]) -> tuple[str, ...]:
+    """Return the names of targets in order, each once; a string is one name."""
+    given = [targets] if isinstance(targets, str) else as_sequence(targets)
+    names = given.to_pylist() if isinstance(given, pa.Array | pa.ChunkedArray) else list(given)
+    for name in names:
+        if not isinstance(name, str) or not is_unicode(name):
+            raise must_be("targets", "a count", "names, which are strings of valid Unicode", name)
+    return tuple(sorted({str(name) for name in names}))
+
+
+def check_labels(labels: set[str]) -> set[str]:
+    """Return labels that are all to be targets, unless they are far too many."""
+    if len(labels) > MOST_LABELS:
+        some = name_some(sorted(labels)[:3])
+        raise InputError(
+            f"there are {len(labels):,} labels, such as {some}: more than {MOST_LABELS:,} are counted only if they "
+            "are named (--targets)"
+        )
+    return labels
+
+
+def _distinct_labels(labels: Sequence[Any] | npt.NDArray[Any]) -> tuple[list[Any], npt.NDArray[np.intp]]:
+    """Return the distinct labels, which are few, and for each label its place among them."""
+    labels = labels.to_pylist() if isinstance(labels, pa.Array | pa.ChunkedArray) else labels
+    try:
+        encoded = pa.array(labels, pa.string(), from_pandas=True).dictionary_encode(null_encoding="encode")
+        return encoded.dictionary.to_pylist(), np.asarray(encoded.indices)
+    except UnicodeEncodeError:
+        raise InputError("a label is not valid Unicode") from None
+    except (pa.ArrowException, TypeError):  # some are collections of names
+        index: dict[Any, int] = {}
+        codes = [index.setdefault(_hashable(label), len(index)) for label in labels]
+        return list(index), np.array(codes, dtype=np.intp)
+
+
+def _hashable(label: Any) -> Any:
+    """Return a label that can be a key: collections of names become sets of names."""
+    if label is None or isinstance(label, str):
+        return label
+    if not _is_names(label):
+        raise InputError(f"a label must be a string, None or a collection of strings; found {shorten(label)}")
+    return frozenset(label)
+
+
+def _is_names(label: Any) -> bool:
+    """Whether a label is a collection of strings."""
+    return isinstance(label, Collection) and all(isinstance(name, str) for name in label)
+
+
+def _label_set(label: Any) -> set[str]:
+    """Return the target names in one label."""
+    if label in NO_TARGET:
+        return set()
+    return {label} if isinstance(label, str) else set(label) - NO_TARGET

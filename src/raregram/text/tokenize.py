@@ -1,0 +1,114 @@
+"""Texts into items: words as `str.split` finds them, or letters."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+PAD = ""  # stands beyond the ends of a document; no item of a text is empty
+SPACE, DELETE = 0x20, 0x7F
+
+Ints = npt.NDArray[np.int64]
+
+
+def split_texts(texts: pa.Array, kind: str) -> tuple[pa.Array, Ints]:
+    """Return the items of all texts, one after the other, and how many each has."""
+    return _split_words(texts) if kind == "words" else _split_letters(texts)
+
+
+def split_distinct(texts: pa.Array, kind: str) -> tuple[pa.Array, npt.NDArray[np.int32], Ints]:
+    """Return the distinct items of texts as they come, the index of each item among them, and how many each text has.
+
+    Words with single spaces between them are cut where they stand: each keeps the space behind it until only the
+    distinct ones are left, so that no text is copied word by word.
+    """
+    spaced = _with_single_spaces(texts) if kind == "words" else None
+    if spaced is None:
+        items, lengths = split_texts(texts, kind)
+        encoded = items.dictionary_encode()
+        return encoded.dictionary, np.asarray(encoded.indices, dtype=np.int32), lengths
+    words, lengths = spaced
+    encoded = words.dictionary_encode()
+    return pc.utf8_slice_codeunits(encoded.dictionary, 0, -1), np.asarray(encoded.indices, dtype=np.int32), lengths
+
+
+def _with_single_spaces(texts: pa.Array) -> tuple[pa.Array, Ints] | None:
+    """Cut plain ASCII texts behind each space; None where they have other white space, or two spaces in a row."""
+    ended = pc.binary_join_element_wise(texts, "", " ")
+    data, ends = bytes_of(ended), ends_of(ended)
+    if not len(data) or (data - np.uint8(SPACE)).max() >= DELETE - SPACE:
+        return None
+    offsets = np.append(np.zeros(1, dtype=np.int32), np.flatnonzero(data == SPACE).astype(np.int32) + 1)
+    if (offsets[1:] - offsets[:-1]).min() < 2:  # two spaces in a row, or one at an end of a text
+        return None
+    words = pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data))
+    return words, np.diff(np.searchsorted(offsets, ends), prepend=0)
+
+
+def insert_pads(items: pa.Array, lengths: Ints, pads: Ints, side: str) -> pa.Array:
+    """Put `pads[i]` pads to the left or right of the i-th of several rows of items, which follow each other."""
+    padded = lengths + pads
+    row = np.repeat(np.arange(len(padded)), padded)
+    place = np.arange(len(row)) - np.repeat(np.cumsum(padded) - padded, padded)
+    is_pad = place < pads[row] if side == "left" else place >= lengths[row]
+    source = np.cumsum(~is_pad) - 1
+    source[is_pad] = len(items)
+    return pa.concat_arrays([items, pa.array([PAD], pa.string())]).take(pa.array(source))
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a type is one of Arrow's lists, but no view of one: their casts are broken (pyarrow 26)."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a type is one of Arrow's strings."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _split_words(texts: pa.Array) -> tuple[pa.Array, Ints]:
+    """Split at white space exactly as `str.split` does."""
+    if _is_plain_ascii(texts):
+        trimmed = pc.ascii_trim_whitespace(texts)
+        lists = pc.ascii_split_whitespace(trimmed)
+    else:
+        trimmed = pc.utf8_trim_whitespace(texts)
+        lists = pc.utf8_split_whitespace(trimmed)
+    lengths = np.array(pc.list_value_length(lists), dtype=np.int64)
+    empty = np.asarray(pc.binary_length(trimmed)) == 0
+    if empty.any():  # Arrow splits "" into one empty string
+        lengths[empty] = 0
+        lists = lists.filter(pa.array(~empty))
+    return lists.flatten(), lengths
+
+
+def _split_letters(texts: pa.Array) -> tuple[pa.Array, Ints]:
+    """Split at every code point, without copying: a letter begins at each byte that is not 10xxxxxx."""
+    data = bytes_of(texts)
+    starts = np.flatnonzero((data & 0xC0) != 0x80)
+    offsets = np.append(starts, len(data)).astype(np.int32)
+    letters = pa.StringArray.from_buffers(len(starts), pa.py_buffer(offsets), pa.py_buffer(data))
+    return letters, np.asarray(pc.utf8_length(texts), dtype=np.int64)
+
+
+def _is_plain_ascii(texts: pa.Array) -> bool:
+    """Whether Arrow's ASCII kernels see the same white space as `str.split`: not so for 0x1c to 0x1f."""
+    data = bytes_of(texts)
+    return not len(data) or (data.max() < 0x80 and not ((data >= 0x1C) & (data <= 0x1F)).any())
+
+
+def bytes_of(texts: pa.Array) -> npt.NDArray[np.uint8]:
+    """Return the bytes of all strings of an array, one after the other, as a view."""
+    _, offsets, data = texts.buffers()
+    if data is None or not len(texts):
+        return np.empty(0, dtype=np.uint8)
+    bounds = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return np.frombuffer(data, dtype=np.uint8)[bounds[0] : bounds[-1]]
+
+
+def ends_of(texts: pa.Array) -> npt.NDArray[np.int32]:
+    """Return where each string ends in the bytes of `bytes_of`."""
+    bounds = np.frombuffer(texts.buffers()[1], dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return np.asarray(bounds[1:] - bounds[0])

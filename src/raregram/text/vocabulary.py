@@ -1,0 +1,114 @@
+"""Items into codes: the index of an item in a vocabulary, which is sorted in byte order."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from raregram.text.tokenize import Ints, bytes_of, ends_of, split_distinct
+
+Codes: TypeAlias = npt.NDArray[np.int32]
+
+ABSENT = -1  # the code of an item that a vocabulary does not have
+COMPILED_FROM = 1 << 26  # bytes of text: Arrow takes about as long for them as Numba takes to load
+SMALL = 1 << 16  # bytes of text, for which the compiled loops are not worth the call
+LARGEST_TEXT = (1 << 31) - 1  # bytes at a time: offsets have 32 bits
+
+
+class Encoder:
+    """Turns texts into codes of a vocabulary; one serves a whole job, such as a count or the scores of a model.
+
+    When the job has become large, loops that Numba compiles take over, where it is installed (extra `fast`). They do
+    the same in a third of the time, and Numba takes half a second to load.
+    """
+
+    def __init__(self, vocabulary: pa.Array, kind: str = "words") -> None:
+        self.vocabulary = vocabulary
+        self.kind = kind
+        self.bytes = 0  # of text so far
+        self._table: Any = None  # of the compiled loops
+
+    def encode(self, texts: pa.Array) -> tuple[Codes, Ints, pa.Array]:
+        """Return the codes of all items, how many items each text has, and the items that the vocabulary lacks.
+
+        The codes of those follow the codes of the vocabulary, in the order in which the items come.
+        """
+        self.bytes += texts.nbytes
+        loops = self._loops(texts)
+        if loops is not None:
+            data, bounds = _buffers_of(self.vocabulary)
+            text_data, text_bounds = _buffers_of(texts)
+            if len(data) + len(text_data) <= LARGEST_TEXT:
+                if self._table is None:
+                    self._table = loops.hash_words(data, bounds)
+                both = np.concatenate([data, text_data]) if len(data) else text_data
+                moved = text_bounds + np.int32(len(data))
+                codes, lengths, starts, sizes = loops.number_words(both, moved, len(self.vocabulary), self._table)
+                return codes, lengths, _cut_out(both, starts, sizes)
+        distinct, index, lengths = split_distinct(texts, self.kind)
+        codes, others = self.encode_distinct(distinct)
+        return codes[index], lengths, others
+
+    def encode_distinct(self, items: pa.Array) -> tuple[Codes, pa.Array]:
+        """Return the codes of distinct items, and those of them that the vocabulary lacks."""
+        codes = encode_items(items, self.vocabulary)
+        absent = codes == ABSENT
+        codes[absent] = len(self.vocabulary) + np.arange(absent.sum(), dtype=np.int32)
+        return codes, items.filter(pa.array(absent))
+
+    def _loops(self, texts: pa.Array) -> ModuleType | None:
+        """Return the compiled loops where they pay: they copy the table of the vocabulary, and have to be loaded."""
+        if self.kind != "words" or texts.nbytes < SMALL:
+            return None
+        return _compiled() if self.bytes > COMPILED_FROM else loaded_loops()
+
+
+def loaded_loops() -> ModuleType | None:
+    """Return the compiled loops where they were loaded before, for a text that was long enough."""
+    return sys.modules.get("raregram.text.compiled")
+
+
+@cache
+def _compiled() -> ModuleType | None:
+    try:
+        from raregram.text import compiled
+    except (ImportError, RuntimeError, SystemError):  # there is no Numba, or none that works here
+        return None
+    return compiled
+
+
+def encode_items(items: pa.Array, vocabulary: pa.Array) -> Codes:
+    """Return the code of each item, `ABSENT` where a vocabulary does not have it."""
+    found = pc.index_in(items, value_set=vocabulary)
+    return np.array(found.fill_null(ABSENT), dtype=np.int32)
+
+
+def build_vocabulary(items: pa.Array) -> tuple[pa.Array, Codes]:
+    """Return the distinct items in byte order, and the code of each item among them."""
+    encoded = items if pa.types.is_dictionary(items.type) else items.dictionary_encode()
+    order = np.asarray(pc.array_sort_indices(encoded.dictionary))
+    rank = np.empty(len(order), dtype=np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return encoded.dictionary.take(pa.array(order)), rank[np.asarray(encoded.indices)]
+
+
+def _buffers_of(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], Codes]:
+    """Return the bytes of strings, one after the other, and the bounds between them."""
+    if not len(texts):
+        return np.empty(0, dtype=np.uint8), np.zeros(1, dtype=np.int32)
+    return bytes_of(texts), np.concatenate([np.zeros(1, dtype=np.int32), ends_of(texts)])
+
+
+def _cut_out(data: npt.NDArray[np.uint8], starts: Codes, sizes: Codes) -> pa.Array:
+    """Return the strings that begin at these places."""
+    bounds = np.zeros(len(starts) + 1, dtype=np.int32)
+    np.cumsum(sizes, out=bounds[1:])
+    places = np.arange(bounds[-1]) + np.repeat(starts - bounds[:-1], sizes)
+    return pa.StringArray.from_buffers(len(starts), pa.py_buffer(bounds), pa.py_buffer(data[places]))
