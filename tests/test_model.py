@@ -24,8 +24,7 @@ from raregram.measure.synthetic import SyntheticCorpus
 from raregram.models import ratios, selection
 from raregram.models.base import COLUMNS
 from raregram.models.registry import ESTIMATORS
-from raregram.models.units import UNSEEN
-from raregram.options import DENOMINATOR
+from raregram.options import DENOMINATOR, UNSEEN
 from raregram.text import shapes
 
 SPANS = ["units", "suffixes:2", "whole"]
@@ -48,7 +47,7 @@ FITS = st.fixed_dictionaries(
         "size": st.integers(1, 4),
         "lam": st.sampled_from([0, 1e-5, 0.1]),
         "denominator": st.sampled_from(DENOMINATOR.choices),
-        "unseen": st.sampled_from(UNSEEN),
+        "unseen": st.sampled_from(UNSEEN.choices),
         "keep_seen": st.booleans(),
         "seed": st.integers(0, 3),
     },

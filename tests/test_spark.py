@@ -453,7 +453,7 @@ def test_an_evaluation_is_the_same(spark, models, folder, tmp_path, name):
 @needs_java
 def test_a_program_with_a_session_of_its_own(spark, models, folder, tmp_path):
     """The functions of `raregram.spark` take DataFrames and paths, and find the session themselves."""
-    from raregram.counts.count import spark as engine
+    from raregram import spark as engine
 
     header = engine.count(str(folder / "parquet"), str(tmp_path / "out"), n=3, spans=("whole",), targets=("LOC",))
     table = rg.Counts.load(tmp_path / "out")
