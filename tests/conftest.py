@@ -31,6 +31,8 @@ LONGEST = ("test_spark", "test_soak", "test_rivals", "test_experiment", "test_ta
 def pytest_collection_modifyitems(config, items):
     """Mark tests by Hypothesis; begin with the files that take longest, so that none runs alone in the end."""
     for item in items:
+        if "MUTANT_UNDER_TEST" in os.environ:
+            item._nodeid = item.nodeid  # mutmut 3.8 reads the name under which older versions of pytest had it
         test = getattr(item, "obj", None)
         if is_hypothesis_test(test):
             item.add_marker("property")

@@ -198,6 +198,7 @@ def test_score_answers_each_line_before_the_next_one_comes(model_file):
 
 
 @pytest.mark.parametrize("command", ["score", "rank"])
+@pytest.mark.harness
 def test_memory_stays_flat_however_long_the_input_is(model_file, command):
     short, long = (peak_kilobytes([RAREGRAM, command, model_file], lines) for lines in (100_000, 2_000_000))
     assert long < short + 40_000

@@ -41,6 +41,7 @@ def test_every_public_name_is_there():
 
 
 @pytest.mark.slow
+@pytest.mark.harness
 def test_the_core_works_installed_alone(tmp_path):
     """Without any extra: it counts and fits, and says how to install what is missing."""
     venv.create(tmp_path / "alone", with_pip=True)

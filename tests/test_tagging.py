@@ -230,6 +230,7 @@ def wait_for(condition, process=None, seconds=60):
 @pytest.mark.slow
 @needs_english
 @pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.harness
 def test_a_killed_run_resumes_and_equals_an_undisturbed_one(tmp_path, small_chunks, processes):
     texts = [" ".join([*SENTENCES[i % 5 :], f"Number {i} of Boston."]) * 4 for i in range(120)]
     source, out, parts = tmp_path / "in.jsonl", tmp_path / "out.parquet", tmp_path / ".out.parquet.parts"
