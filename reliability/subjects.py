@@ -26,7 +26,6 @@ from raregram.corpus.contexts import read_contexts, read_counts
 from raregram.corpus.documents import Documents, Options, Policy
 from raregram.corpus.fetch import unpack
 from raregram.corpus.formats import read_documents
-from raregram.corpus.formats.footer import END, dictionary_sizes, read_footer
 from raregram.corpus.formats.tables import documents_table
 from raregram.counts.kernel import Plan, count_batch
 from raregram.errors import InputError, ParameterError
@@ -90,15 +89,6 @@ def read_as_contexts(path: Path, rng: random.Random) -> None:
         frequencies = any("f_nu" in batch.columns for batch in read_contexts(str(path)))
         if not frequencies:
             raise WrongAnswerError(f"{contexts} contexts were read and {counts.totals[0]} counted")
-
-
-def read_as_footer(path: Path, rng: random.Random) -> None:
-    """Read what the footer of a Parquet file says, which must be whole numbers."""
-    with path.open("rb") as file:
-        groups = read_footer(file, str(path))
-        numbers = [number for group in groups for number in (group.rows, group.size, len(group.chunks))]
-        if not all(isinstance(number, int) for number in (*numbers, *dictionary_sizes(groups, file))):
-            raise WrongAnswerError(f"{numbers} are not whole numbers")
 
 
 def read_as_archive(path: Path, rng: random.Random) -> None:
@@ -270,13 +260,6 @@ def _document_tables() -> dict[str, bytes]:
     }
 
 
-def _footer() -> bytes:
-    """Return a Parquet file whose pages were cut out."""
-    whole = _document_tables()["items.parquet"]
-    size = int.from_bytes(whole[-END:-4], "little")
-    return whole[:4] + whole[-END - size :]
-
-
 def _document_files() -> dict[str, dict[str, bytes]]:
     """Return the files of every format of documents."""
     conll = {"d.conll": _lines("{} NN {}\n", "-DOCSTART- -X- O\n\n", True), "e": _lines("{}\t{}\n", "", True)}
@@ -333,7 +316,6 @@ def make_subjects(only: Sequence[str] = ()) -> list[Subject]:
         Subject("compressed", packed, partial(read_as_documents, format_name="jsonl"), BLIND),
         Subject("recognised", mixed, partial(read_as_documents, format_name=None)),
         *(Subject(kind, files, read_as_contexts, mutations.get(kind, TEXT)) for kind, files in contexts.items()),
-        Subject("footer", {"f.parquet": _footer()}, read_as_footer, BLIND),
         Subject("archives", archives, read_as_archive, BLIND),
         Subject("settings", {"s.toml": SETTINGS}, read_as_settings, JSON),
         *(

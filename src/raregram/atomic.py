@@ -21,9 +21,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
-
-from filelock import FileLock, Timeout
+from typing import Any, TypeAlias
 
 from raregram.errors import FileError, system_reason
 
@@ -130,7 +128,7 @@ def sole_use(folder: Path) -> Iterator[None]:
         with write_errors_named(folder):
             try:
                 stack.enter_context(_locked(folder / ".lock", blocking=False))
-            except Timeout:
+            except TimeoutError:
                 raise FileError(f"another run is at work in {folder}: wait for it, or write somewhere else") from None
         yield
 
@@ -163,9 +161,9 @@ def _temporary(final: Path, purpose: str) -> Iterator[Path]:
 @contextmanager
 def _locked(path: Path, blocking: bool = True) -> Iterator[None]:
     """Hold a lock; on a disk that has none, go on without, where nothing of other runs is ever removed."""
-    lock = FileLock(path, blocking=blocking)
+    lock = _file_lock(path)
     try:
-        lock.acquire()
+        lock.acquire(blocking=blocking)
     except OSError as error:
         if error.errno not in (errno.ENOTSUP, errno.ENOLCK):
             raise
@@ -180,8 +178,14 @@ def _remove_abandoned(final: Path) -> None:
     ours = re.compile(rf"(\.{re.escape(final.name)}\.[0-9a-f]{{16}})\.(?:tmp|spill|lock)")
     names = (ours.fullmatch(path.name) for path in final.parent.glob(f".{glob.escape(final.name)}.*"))
     for stem in {final.with_name(name[1]) for name in names if name}:
-        with suppress(OSError), FileLock(f"{stem}.lock", blocking=False):  # else another run's, or another user's
+        with suppress(OSError), _file_lock(Path(f"{stem}.lock")).acquire(blocking=False):  # else it is in use
             _remove_all(stem)
+
+
+def _file_lock(path: Path) -> Any:
+    from filelock import FileLock  # takes 40 ms to import
+
+    return FileLock(path)
 
 
 def _remove_all(stem: Path) -> None:

@@ -1,17 +1,17 @@
-"""Parquet files that may have been made by anyone: opened with care, read in batches of a bounded size."""
+"""Parquet files that may have been made by anyone: opened with care, read in batches of a bounded size.
+
+Of the footer only what it says of row groups is asked: to ask what it says of a column can end the process in Arrow
+if the footer is damaged.
+"""
 
 from __future__ import annotations
 
-import io
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from raregram.corpus.documents import (
@@ -25,85 +25,64 @@ from raregram.corpus.documents import (
     read_whole,
     reads_once,
 )
-from raregram.corpus.formats.footer import RowGroup, dictionary_sizes, read_footer
 from raregram.errors import FileError, InputError
 
-LARGEST_DICTIONARY = 1 << 26  # bytes, unpacked, of a dictionary page; writers stop at one or two MB
+SMALL_GROUP = 1 << 26  # bytes of a row group that may be packed as well as it likes
+MOST_PACKED = 1000  # bytes of a larger one for one byte of the file: text cannot be packed so well
 BUFFER = 1 << 20  # bytes of a column read at a time: else all that a row group has of it
 
 
 def parquet_batches(path: str, most_rows: int, batch_bytes: int = BATCH_BYTES) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a Parquet file, about as many at a time as make a batch, each of them sound."""
-    with naming(path), _opened(path) as (raw, file):
-        groups = read_footer(raw, path)
-        rows = min(most_rows, _rows_of_a_batch(groups, batch_bytes), _rows_by_dictionaries(groups, raw, path))
-        found = Counter[str]()
-        for record_batch in check_sound(file.iter_batches(max(rows, 1)), path):
-            yield record_batch
-            found.update(_num_values(record_batch))
-        _check_complete(file.metadata.schema, groups, found, path)
+    with naming(path):
+        source = _seekable(path)
+        rows = _rows_of_a_batch(source, path, most_rows, batch_bytes)
+        with open_parquet(source) as file:
+            found = 0
+            for record_batch in check_sound(file.iter_batches(rows), path):
+                yield record_batch
+                found += len(record_batch)
+            if found != file.metadata.num_rows:  # where a column breaks off, Arrow takes that for its end
+                raise FileError(f"{path}: of {file.metadata.num_rows:,} rows only {found:,} are there")
 
 
 @contextmanager
-def open_parquet(path: str) -> Iterator[pq.ParquetFile]:
+def open_parquet(path: str, **options: Any) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file."""
-    with _opened(path) as (_, file):
-        yield file
-
-
-@contextmanager
-def _opened(path: str) -> Iterator[tuple[BinaryIO, pq.ParquetFile]]:
-    """Open the bytes of a file, and Parquet in them; what is packed as a whole, or a pipe, is held in memory."""
-    careful = {"buffer_size": BUFFER, "pre_buffer": False, "page_checksum_verification": True}
-    if isinstance(path, HeldFile) or bare_name(path) != path or reads_once(path):
-        with open_bytes(path) as stream:
-            content = read_whole(stream, path)
-        with pq.ParquetFile(pa.BufferReader(content), **careful) as file:
-            yield io.BytesIO(content), file
-        return
-    with Path(path).open("rb") as raw:
-        source = arrow_source(path)  # a name, or a file where Arrow could not take the name
-        with nullcontext() if isinstance(source, str) else source, pq.ParquetFile(source, **careful) as file:
-            yield raw, file
-
-
-def _rows_of_a_batch(groups: list[RowGroup], batch_bytes: int) -> int:
-    """Return how many rows make about a batch, in the row group that has the largest rows."""
-    return min((batch_bytes * group.rows // max(group.size, 1) for group in groups), default=1)
-
-
-def _rows_by_dictionaries(groups: list[RowGroup], raw: BinaryIO, path: str) -> int:
-    """Return how many rows cannot grow beyond all bounds, even if each is the whole dictionary of its row group."""
-    largest = max(dictionary_sizes(groups, raw), default=1)
-    if largest > LARGEST_DICTIONARY:
-        raise FileError(
-            f"{path}: a dictionary page unpacks to {largest >> 20:,} MiB, more than {LARGEST_DICTIONARY >> 20}: "
-            "write the file without dictionaries"
+    with ExitStack() as stack:
+        source = arrow_source(_seekable(path))
+        if not isinstance(source, str):
+            stack.enter_context(source)
+        yield stack.enter_context(
+            pq.ParquetFile(source, buffer_size=BUFFER, pre_buffer=False, page_checksum_verification=True, **options)
         )
-    return LARGEST_WHOLE // max(largest, 1)
 
 
-def _num_values(record_batch: pa.RecordBatch) -> dict[str, int]:
-    """Return the number of rows, and how many values columns have as Parquet counts: an empty list is one."""
-    found = {"": len(record_batch)}
-    for name, column in zip(record_batch.schema.names, record_batch.columns, strict=True):
-        if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-            lengths = np.asarray(pc.list_value_length(column).fill_null(0))
-            found[name] = int(np.maximum(lengths, 1).sum())
-    return found
+def _seekable(path: str) -> str:
+    """Return a path in which Arrow can seek: what is compressed as a whole, or a pipe, is read into memory."""
+    if bare_name(path) == path and not reads_once(path):
+        return path
+    with open_bytes(path) as stream:
+        return HeldFile.hold(bare_name(path), read_whole(stream, path))
 
 
-def _check_complete(schema: Any, groups: list[RowGroup], found: Mapping[str, int], path: str) -> None:
-    """Raise unless all came that the file says it has: where a column breaks off, Arrow takes that for its end."""
-    rows = sum(group.rows for group in groups)
-    if found.get("", 0) != rows:
-        raise FileError(f"{path}: of {rows:,} rows only {found.get('', 0):,} are there")
-    for place in range(len(schema)):
-        name = schema.column(place).path.split(".")[0]
-        if name in found and schema.column(place).max_repetition_level == 1:
-            values = sum(group.chunks[place].values for group in groups)
-            if found[name] != values:
-                raise FileError(f"{path}: of {values:,} values of {name} only {found[name]:,} are there")
+def _rows_of_a_batch(source: str, path: str, most_rows: int, batch_bytes: int) -> int:
+    """Return how many rows make a batch, such that it is bounded even if each row is a whole dictionary."""
+    with open_parquet(source) as file:
+        columns = [file.metadata.schema.column(index) for index in range(file.metadata.num_columns)]
+    texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+    size = len(source.content) if isinstance(source, HeldFile) else Path(source).stat().st_size
+    most = most_rows
+    with open_parquet(source, read_dictionary=texts) as file:
+        for index in range(file.metadata.num_row_groups):
+            group = file.metadata.row_group(index)
+            if group.total_byte_size > max(SMALL_GROUP, MOST_PACKED * size):
+                raise FileError(f"{path}: {group.total_byte_size:,} bytes are packed into {size:,}, which is no text")
+            most = max(min(most, batch_bytes * group.num_rows // max(group.total_byte_size, 1)), 1)
+            if most * group.total_byte_size > LARGEST_WHOLE:  # else it cannot grow beyond all bounds
+                first = next(file.iter_batches(1, row_groups=[index]))
+                most = max(min(most, LARGEST_WHOLE // first.get_total_buffer_size()), 1)
+    return most
 
 
 def check_sound(record_batches: Iterable[Any], source: str) -> Iterator[pa.RecordBatch]:
