@@ -29,7 +29,7 @@ from raregram.cli import experiments
 from raregram.corpus import contexts as reading
 from raregram.corpus import documents as corpus
 from raregram.corpus import downloads
-from raregram.corpus.contexts import are_contexts, read_contexts, read_counts
+from raregram.corpus.contexts import are_contexts, read_contexts
 from raregram.corpus.documents import HeldFile, Options, Policy, batches, expand
 from raregram.corpus.fetch import REUTERS_FILE, fetch_reuters
 from raregram.corpus.formats import (
@@ -43,6 +43,7 @@ from raregram.corpus.formats import (
     running,
     tables,
 )
+from raregram.counts.count import read_counts
 from raregram.errors import FileError, InputError, ParameterError, RaregramError
 from raregram.text import ngrams as contexts
 

@@ -133,7 +133,7 @@ def fit(
     Another: raregram fit all.counts --estimator backoff --target LOC --out loc.rgm
     """
     from raregram.atomic import check_target
-    from raregram.corpus.contexts import read_counts
+    from raregram.counts.count import read_counts
     from raregram.models import fit as fitting
     from raregram.show.progress import progress
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from raregram.text.ngrams import (
     Numbers,
     Where,
     check_labels,
+    distinct_labels,
     insert_pads,
     nth_ngram,
     parse_ngrams,
@@ -58,12 +59,8 @@ def encode_documents(documents: Documents, plan: Plan, policy: Policy) -> Encode
     documents, items, lengths = _prepare(documents, plan, policy)
     long = lengths >= plan.n
     first = np.cumsum(np.where(long, lengths, 0)) - np.where(long, lengths, 0)
-    if plan.everything is not None:
-        usual, special, weight, weights = (1, ((plan.everything, 1),)), np.empty(0, np.int64), np.empty(0, np.int32), []
-        labels = {plan.everything}
-    else:
-        usual = ONCE
-        labels, special, weight, weights = _labelled_windows(documents, lengths, first, plan)
+    labels, special, weight, weights = _labelled_windows(documents, lengths, first, plan)
+    everything = () if plan.everything is None else (plan.everything,)
     vocabulary, codes = _encode(items, lengths, long)
     return Encoded(
         vocabulary,
@@ -72,31 +69,44 @@ def encode_documents(documents: Documents, plan: Plan, policy: Policy) -> Encode
         special,
         weight,
         weights,
-        labels,
+        labels.union(everything),
         documents=len(documents) if documents.ends is None else int(documents.ends.sum()),
         longest=int(lengths.max(initial=0)),
-        usual=usual,
+        usual=(1, tuple((name, 1) for name in everything)),
     )
 
 
-def encode_contexts(
+def encode_labelled(contexts: NGramsLike, labels: Any, plan: Plan, where: Where = nth_ngram) -> Encoded:
+    """Encode contexts with a label each; `where` names a row in an error message."""
+    if len(labels) != len(contexts):
+        raise InputError(f"there are {len(contexts)} contexts but {len(labels)} labels")
+    sets, label = distinct_labels(labels)
+    found = set[str]().union(*sets)
+    targets = check_labels(found) if plan.targets is None else set(plan.targets)
+    weights = [(1, tuple((name, 1) for name in sorted(names & targets))) for names in sets]
+    return _encode_contexts(contexts, plan, label, weights, targets, where)
+
+
+def encode_weighted(
+    contexts: NGramsLike, f_all: Ints, f_nu: Ints, target: str, plan: Plan, where: Where = nth_ngram
+) -> Encoded:
+    """Encode contexts with two frequencies each, in all and at the target."""
+    (of_all, row_all), (of_target, row_target) = (np.unique(f, return_inverse=True) for f in (f_all, f_nu))
+    pairs, weight = np.unique(row_all * len(of_target) + row_target, return_inverse=True)
+    times = [(int(of_all[pair // len(of_target)]), int(of_target[pair % len(of_target)])) for pair in pairs.tolist()]
+    weights = [(every, ((target, at_target),) if at_target else ()) for every, at_target in times]
+    return _encode_contexts(contexts, plan, weight, weights, {target}, where)
+
+
+def _encode_contexts(
     contexts: NGramsLike,
     plan: Plan,
-    weight: npt.NDArray[np.integer],
+    weight: npt.NDArray[np.integer[Any]],
     weights: Sequence[Weight],
     labels: set[str],
-    where: Where = nth_ngram,
+    where: Where,
 ) -> Encoded:
-    """Encode contexts as documents of one window.
-
-    Args:
-        contexts: N-grams as strings or lists of items.
-        plan: what is to be counted.
-        weight: the weight of each, as an index into
-        weights: all of them.
-        labels: the targets that contexts could have.
-        where: names a row in an error message.
-    """
+    """Encode contexts as documents of one window; `weight` has the index of each one's weight in `weights`."""
     words = KnownWords(pa.array([], pa.string())).number(contexts) if plan.kind == "words" else None
     if words is not None and (words[1] == plan.n).all():
         items: pa.Array = pa.DictionaryArray.from_arrays(words[0], words[2])
@@ -107,14 +117,14 @@ def encode_contexts(
     times = np.array([of_all for of_all, _ in weights], dtype=np.int64)
     kept = times[weight] > 0  # N-grams of frequency 0 leave no trace
     vocabulary, codes = _encode(items, np.full(rows, plan.n), kept)
-    weight = weight[kept].astype(np.int32)
+    weight = weight[kept]
     special = np.flatnonzero(np.array([of_window != ONCE for of_window in weights], dtype=bool)[weight])
     return Encoded(
         vocabulary,
         codes,
         np.full(len(weight), plan.n),
         special * plan.n,
-        weight[special],
+        weight[special].astype(np.int32),
         weights,
         labels,
         documents=rows,
@@ -263,9 +273,3 @@ def _padded(documents: Documents, items: pa.Array, lengths: Ints, plan: Plan) ->
     moved = replace(documents, span_start=documents.span_start + shift, span_end=documents.span_end + shift)
     items = items.dictionary_decode() if pa.types.is_dictionary(items.type) else items
     return moved, insert_pads(items, lengths, pads, plan.side), lengths + pads
-
-
-def labels_of(documents: Documents, plan: Plan, policy: Policy) -> set[str]:
-    """Return the labels of a batch's documents that can be counted, by the names that the plan gives them."""
-    labels = _prepare(documents, plan, policy)[0].span_label.unique().to_pylist()
-    return {(plan.labels or {}).get(label, label) for label in labels}
