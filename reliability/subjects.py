@@ -22,12 +22,14 @@ import pyarrow.parquet as pq
 
 import raregram as rg
 from raregram.cli.experiments import _config, _load_results, _results_named
-from raregram.corpus.contexts import read_contexts, read_counts
+from raregram.corpus.contexts import read_contexts
 from raregram.corpus.documents import Documents, Options, Policy
 from raregram.corpus.fetch import unpack
 from raregram.corpus.formats import read_documents
 from raregram.corpus.formats.tables import documents_table
-from raregram.counts.kernel import Plan, count_batch
+from raregram.counts.count import read_counts
+from raregram.counts.encode import encode_documents
+from raregram.counts.kernel import Plan
 from raregram.errors import InputError, ParameterError
 from reliability.loaders import forge, read_as_raregram_file, whole_files
 from reliability.mutations import BLIND, JSON, TEXT, Mutation
@@ -78,7 +80,7 @@ def _check_round_trip(batch: Documents, path: Path) -> None:
     read = [documents_table(documents) for documents in read_documents(str(again))]
     if (pa.concat_tables(read) if read else table[:0]).to_pylist() != table.to_pylist():
         raise WrongAnswerError("documents differ after they were written and read")
-    count_batch(batch, Plan(n=1, pad=True), Policy("skip")).items.to_pylist()
+    encode_documents(batch, Plan(n=1, pad=True), Policy("skip")).items.to_pylist()
 
 
 def read_as_contexts(path: Path, rng: random.Random) -> None:

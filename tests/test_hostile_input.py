@@ -14,7 +14,6 @@ import tarfile
 import threading
 import zipfile
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +27,7 @@ from raregram.cli import experiments
 from raregram.corpus import contexts as reading
 from raregram.corpus import documents as corpus
 from raregram.corpus import fetch as fetching
-from raregram.corpus.contexts import are_contexts, read_contexts, read_counts
+from raregram.corpus.contexts import are_contexts, read_contexts
 from raregram.corpus.documents import HeldFile, Options, Policy, batches, expand
 from raregram.corpus.fetch import fetch_reuters
 from raregram.corpus.formats import (
@@ -41,6 +40,7 @@ from raregram.corpus.formats import (
     running,
     tables,
 )
+from raregram.counts.count import read_counts
 from raregram.errors import FileError, InputError, ParameterError, RaregramError
 from raregram.text import ngrams as contexts
 from reliability import subjects

@@ -28,11 +28,12 @@ from raregram.cli.options import (
     parse_pairs,
 )
 from raregram.cli.printing import print_facts, print_json, report, say
-from raregram.errors import InputError, ParameterError
+from raregram.errors import InputError, ParameterError, check_count
 from raregram.options import Corpus, Denominator, OnError
 
 if TYPE_CHECKING:
     from raregram.corpus.documents import Options
+    from raregram.counts.count import ContextFiles
     from raregram.counts.kernel import Plan
 
 
@@ -156,12 +157,12 @@ def count(
     columns: Columns = None,
     on_error: Annotated[OnError, typer.Option(help="What to do with a document that cannot be read.")] = "stop",
     threads: Annotated[
-        int | None, typer.Option(help="Batches counted at a time. [default: one a processor]", show_default=False)
+        int | None, typer.Option(help="How many to use. [default: one a processor]", show_default=False)
     ] = None,
     memory_limit: Annotated[
         str | None,
         typer.Option(
-            help="Beyond it, partial tables go to files. [default: 4GB; on Spark 1GB for each task]",
+            help="Memory to use, about; larger corpora are counted in parts. [default: 4GB; on Spark 1GB a task]",
             show_default=False,
         ),
     ] = None,
@@ -184,24 +185,27 @@ def count(
     On a cluster, to a folder of Parquet files: raregram count hdfs:///news/ --format jsonl --engine spark --master
     spark://host:7077 --out hdfs:///news.counts
     """
+    from raregram.counts.count import ContextFiles, check_for_contexts, hold_contexts
+
     names, wanted = parse_names(targets), tuple(parse_names(spans) or [])
     if format is None and (item_column, tag_column) != (0, -1):  # by its last column a file may not be recognised
         format = "conll"  # noqa: A001
     skipped = 0
     limit = None if memory_limit is None else parse_bytes(memory_limit)
-    if engine == "local" and sources and not numerator and not denominator and _are_contexts(sources, format):
-        if pad or labels or on_error != "stop":
-            raise ParameterError("--pad, --labels and --on-error are for documents; these are contexts")
-        _count_contexts(
-            sources, out, columns, quiet, targets=names, n=n, spans=wanted, side=side, kind=kind, denominator=f_de,
-            min_count=min_count,
-        )  # fmt: skip
+    if limit is not None:
+        check_count("memory_limit", "count", limit)
+    if engine == "local" and sources and not numerator and not denominator and hold_contexts(sources, format):
+        check_for_contexts(pad, labels, on_error)
+        plan: dict[str, Any] = {"side": side, "kind": kind, "spans": wanted, "min_count": min_count}
+        plan["targets"] = None if names is None else tuple(sorted(set(names)))
+        files = ContextFiles(sources, parse_columns(columns), f_de=f_de)
+        _count_contexts(files, out, quiet, plan, n, threads=threads, memory_limit=limit)
     else:
         from raregram.corpus.documents import Options, Policy
         from raregram.counts.kernel import Plan
 
         documents = (sources or None, numerator or None, denominator or None)
-        plan = Plan(
+        whole = Plan(
             n=10 if n is None else n,
             side=side,
             kind=kind,
@@ -220,9 +224,9 @@ def count(
             policy=Policy(on_error),
         )
         if engine == "spark":
-            _count_on_spark(documents, plan, options, limit, out, (master, spark, quiet), as_json)
+            _count_on_spark(documents, whole, options, limit, out, (master, spark, quiet), as_json)
             return
-        skipped = _count_documents(documents, plan, options, out, quiet, threads=threads, memory_limit=limit)
+        skipped = _count_documents(documents, whole, options, out, quiet, threads=threads, memory_limit=limit)
     report(out, as_json, quiet, {"skipped": skipped})
 
 
@@ -257,23 +261,25 @@ def merge(
     report(out, as_json, quiet)
 
 
-def _are_contexts(sources: list[str], format_name: str | None) -> bool:
-    from raregram.corpus.contexts import are_contexts
-
-    return format_name == "contexts" or (format_name is None and are_contexts(sources))
-
-
 def _count_contexts(
-    sources: list[str], out: str, columns: str | None, quiet: bool, *, min_count: int, **options: Any
+    files: ContextFiles, out: str, quiet: bool, plan: dict[str, Any], n: int | None, **resources: Any
 ) -> None:
+    """Count contexts into a file; with count files among them, what these hold is added."""
     from raregram.atomic import check_target
-    from raregram.corpus.contexts import read_counts
+    from raregram.counts import storage
+    from raregram.counts.count import count_contexts, read_counts
     from raregram.show.progress import progress
 
     check_target(out)
     with progress("contexts counted", quiet) as tick:
-        counts = read_counts(sources, parse_columns(columns), progress=tick, **options)
-    counts.drop_rare(min_count).save(out)
+        if files.count_files():
+            told = {"denominator": files.f_de, "n": n, "progress": tick, **plan, **resources}
+            read_counts(files.sources, files.rename, **told).save(out)
+            return
+        with count_contexts(files, n, plan, progress=tick, beside=Path(out), **resources) as table:
+            if table is None:
+                raise InputError(f"there is no context in {', '.join(files.sources)}")
+            storage.write(out, table)
 
 
 def _count_documents(

@@ -130,7 +130,7 @@ def fit(
     Another: raregram fit all.counts --estimator backoff --target LOC --out loc.rgm
     """
     from raregram.atomic import check_target
-    from raregram.corpus.contexts import read_counts
+    from raregram.counts.count import read_counts
     from raregram.models import fit as fitting
     from raregram.models.registry import find_estimator
     from raregram.show.progress import progress

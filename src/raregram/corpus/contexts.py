@@ -37,10 +37,9 @@ from raregram.corpus.documents import (
 from raregram.corpus.formats import CONTEXTS, recognise
 from raregram.corpus.formats.parquet import parquet_batches
 from raregram.corpus.formats.tables import CONTENT
-from raregram.corpus.labels import check_labels
 from raregram.counts.storage import is_raregram_file
 from raregram.counts.table import Counts
-from raregram.errors import FileError, InputError, ParameterError, check_choice, name_some, shorten
+from raregram.errors import FileError, InputError, name_some, shorten
 from raregram.text.tokenize import is_list, is_text
 
 READ_BYTES = 1 << 22  # of text at a time; a pipe gives what it has
@@ -172,106 +171,7 @@ def context_files(sources: Sequence[str]) -> list[str]:
     return found
 
 
-def read_counts(
-    sources: Sequence[str],
-    rename: Mapping[str, str] | None = None,
-    targets: Sequence[str] | None = None,
-    progress: Callable[[int], None] = lambda rows: None,
-    n: int | None = None,
-    target: str | None = None,
-    **options: Any,
-) -> Counts:
-    """Return one count table of several files: count files are loaded, contexts counted, and all merged.
-
-    Args:
-        sources: paths, or "-" for standard input.
-        rename: see `read_contexts`.
-        targets: the labels to count; None for all.
-        progress: told the number of contexts of each batch.
-        n: number of items of a context; None for as many as the first one has.
-        target: what the numerator of tables with two frequencies is called; None: by the one name in `targets`, or
-            "target" where nothing else is counted.
-        options: `spans`, `side`, `kind` and `denominator` of `Counts.from_contexts` and `Counts.from_ngrams`.
-    """
-    sources = context_files(sources)
-    files = [source for source in sources if not reads_once(source) and is_raregram_file(source)]
-    stack: list[Counts] = []
-    by_labels, by_frequencies = bool(files), False
-    for source in (source for source in sources if source not in files):
-        for batch in read_contexts(source, rename):
-            by_frequencies |= batch.has_frequencies
-            by_labels |= not batch.has_frequencies
-            if by_labels and by_frequencies and target is None and targets is None:
-                raise ParameterError(f"{source}: name the target of the frequencies, since others have labels")
-            n = stack[0].n if stack else n
-            _push(stack, _count_batch(batch, targets, {**options, "n": n, "target": target}))
-            progress(len(batch))
-    tables = [_loaded(file, targets, n) for file in files]
-    if stack:
-        counted = _add_all(stack)
-        if tables and set(counted.targets) <= set(tables[0].targets):
-            counted = counted.with_targets(tables[0].targets)
-        tables.append(counted)
-    if not tables:
-        raise InputError(f"there is no context in {', '.join(sources)}")
-    return sum(tables[1:], start=tables[0])
-
-
-def _loaded(path: str, targets: Sequence[str] | None, n: int | None) -> Counts:
-    """Return the table of a count file, with these targets alone; raise where it cannot be what is asked for."""
-    counts = Counts.load(path)
-    if n is not None and n != counts.n:
-        raise ParameterError(f"{path} counts contexts of {counts.n} items, not {n}")
-    for name in targets or ():
-        check_choice("targets", path, name, counts.targets)
-    return counts if targets is None else counts.with_targets(targets)
-
-
-def _push(stack: list[Counts], table: Counts) -> None:
-    """Add a table to a stack of tables of falling size: so each row is added up only a few times in all."""
-    while stack and stack[-1].num_rows <= 2 * table.num_rows:
-        table = _add_all([stack.pop(), table])
-    stack.append(table)
-
-
-def _add_all(tables: list[Counts]) -> Counts:
-    """Merge tables of parts of one input; a label that a part lacks has the frequency 0 there."""
-    names = {target for table in tables for target in table.targets}
-    if len({table.targets for table in tables}) > 1:  # else they were named, or there are no more than in one part
-        check_labels(names)
-    aligned = [table.with_targets(sorted(names)) for table in tables]
-    return sum(aligned[1:], start=aligned[0])
-
-
-def _count_batch(batch: Batch, targets: Sequence[str] | None, options: dict[str, Any]) -> Counts:
-    """Count the rows of a batch, by frequencies if it has them, else by labels."""
-    try:
-        return _count_rows(batch, targets, options)
-    except InputError as error:
-        if batch.source in str(error):
-            raise
-        raise InputError(f"{batch.source}: {error}", error.row) from error
-
-
-def _count_rows(batch: Batch, targets: Sequence[str] | None, options: dict[str, Any]) -> Counts:
-    denominator, target = options.pop("denominator", "complement"), options.pop("target", None)
-    columns = batch.columns
-    if batch.has_frequencies:
-        if targets is not None and len(targets) != 1:
-            raise ParameterError(f"{batch.source} has two frequencies, so it has one target, not {len(targets)}")
-        options.update(target=targets[0] if targets else target or "target", denominator=denominator)
-        f_nu, f_de = (_frequencies(batch, name) for name in ("f_nu", "f_de"))
-        return Counts.from_ngrams(batch.ngrams, f_nu, f_de, where=batch.where, **options)
-    if "label" not in columns:
-        raise InputError(
-            f"{batch.where(0)} has no label: expected label<TAB>items, or a table with the column label, "
-            "or with the columns f_nu and f_de"
-        )
-    labels = _labels(columns["label"], batch.source)
-    return Counts.from_contexts(batch.ngrams, labels, targets=targets, where=batch.where, **options)
-
-
-def _labels(column: pa.Array, source: str) -> list[Any]:
+def labels_of(column: pa.Array, source: str) -> list[Any]:
     """Return the labels of a batch: strings, or lists of them."""
     kind = column.type
     while is_list(kind) or pa.types.is_dictionary(kind):
@@ -281,7 +181,7 @@ def _labels(column: pa.Array, source: str) -> list[Any]:
     return list(column.to_pylist())
 
 
-def _frequencies(batch: Batch, name: str) -> npt.NDArray[Any]:
+def frequencies_of(batch: Batch, name: str) -> npt.NDArray[Any]:
     """Return a column of numbers, also from text; the error names the row that is none."""
     column = batch.columns[name]
     if pa.types.is_dictionary(column.type):

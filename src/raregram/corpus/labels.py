@@ -29,8 +29,7 @@ def label_matrix(
            [0, 0],
            [1, 1]])
     """
-    distinct, codes = _distinct_labels(labels)
-    sets = [_label_set(label) for label in distinct]
+    sets, codes = distinct_labels(labels)
     names = target_names(check_labels(set().union(*sets)) if targets is None else targets)
     member = np.array([[name in names_of for name in names] for names_of in sets], dtype=bool)
     return names, member.reshape(len(sets), len(names))[codes]
@@ -55,6 +54,12 @@ def check_labels(labels: set[str]) -> set[str]:
             "are named (--targets)"
         )
     return labels
+
+
+def distinct_labels(labels: Sequence[Any] | npt.NDArray[Any]) -> tuple[list[set[str]], npt.NDArray[np.intp]]:
+    """Return the targets that each distinct label names, and for each label its index among the distinct ones."""
+    distinct, codes = _distinct_labels(labels)
+    return [_label_set(label) for label in distinct], codes
 
 
 def _distinct_labels(labels: Sequence[Any] | npt.NDArray[Any]) -> tuple[list[Any], npt.NDArray[np.intp]]:

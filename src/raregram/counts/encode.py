@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raregram.corpus.documents import Documents, Policy, word_bounds
-from raregram.corpus.labels import check_labels
+from raregram.corpus.labels import check_labels, distinct_labels
 from raregram.counts.kernel import Plan
 from raregram.counts.sorting import find_heads
 from raregram.counts.table import Ints
 from raregram.errors import InputError, shorten
 from raregram.text.ngrams import NGramsLike, Where, nth_ngram, one_string_array, parse_ngrams
-from raregram.text.tokenize import insert_pads, split_texts
+from raregram.text.tokenize import insert_pads
 from raregram.text.vocabulary import Codes, Encoder
 
 Weight: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]  # how often a window counts in all, and at each target
@@ -51,17 +51,8 @@ def encode_documents(documents: Documents, plan: Plan, policy: Policy) -> Encode
     documents, items, lengths = _prepare(documents, plan, policy)
     long = lengths >= plan.n
     first = np.cumsum(np.where(long, lengths, 0)) - np.where(long, lengths, 0)
-    if plan.everything is not None:
-        usual, special, weight, weights = (
-            (1, ((plan.everything, 1),)),
-            np.empty(0, np.int64),
-            np.empty(0, np.int32),
-            [],
-        )
-        labels = {plan.everything}
-    else:
-        usual = ONCE
-        labels, special, weight, weights = _labelled_windows(documents, lengths, first, plan)
+    labels, special, weight, weights = _labelled_windows(documents, lengths, first, plan)
+    everything = () if plan.everything is None else (plan.everything,)
     vocabulary, codes = _encode(items, lengths, long)
     return Encoded(
         vocabulary,
@@ -70,50 +61,63 @@ def encode_documents(documents: Documents, plan: Plan, policy: Policy) -> Encode
         special,
         weight,
         weights,
-        labels,
+        labels.union(everything),
         documents=len(documents) if documents.ends is None else int(documents.ends.sum()),
         longest=int(lengths.max(initial=0)),
-        usual=usual,
+        usual=(1, tuple((name, 1) for name in everything)),
     )
 
 
-def encode_contexts(
+def encode_labelled(contexts: NGramsLike, labels: Any, plan: Plan, where: Where = nth_ngram) -> Encoded:
+    """Encode contexts with a label each; `where` names a row in an error message."""
+    if len(labels) != len(contexts):
+        raise InputError(f"there are {len(contexts)} contexts but {len(labels)} labels")
+    sets, label = distinct_labels(labels)
+    found = set[str]().union(*sets)
+    targets = check_labels(found) if plan.targets is None else set(plan.targets)
+    weights = [(1, tuple((name, 1) for name in sorted(names & targets))) for names in sets]
+    return _encode_contexts(contexts, plan, label, weights, targets, where)
+
+
+def encode_weighted(
+    contexts: NGramsLike, f_all: Ints, f_nu: Ints, target: str, plan: Plan, where: Where = nth_ngram
+) -> Encoded:
+    """Encode contexts with two frequencies each, in all and at the target."""
+    (of_all, row_all), (of_target, row_target) = (np.unique(f, return_inverse=True) for f in (f_all, f_nu))
+    pairs, weight = np.unique(row_all * len(of_target) + row_target, return_inverse=True)
+    times = [(int(of_all[pair // len(of_target)]), int(of_target[pair % len(of_target)])) for pair in pairs.tolist()]
+    weights = [(every, ((target, at_target),) if at_target else ()) for every, at_target in times]
+    return _encode_contexts(contexts, plan, weight, weights, {target}, where)
+
+
+def _encode_contexts(
     contexts: NGramsLike,
     plan: Plan,
-    weight: npt.NDArray[np.integer],
+    weight: npt.NDArray[np.integer[Any]],
     weights: Sequence[Weight],
     labels: set[str],
-    where: Where = nth_ngram,
+    where: Where,
 ) -> Encoded:
-    """Encode contexts as documents of one window.
-
-    Args:
-        contexts: N-grams as strings or lists of items.
-        plan: what is to be counted.
-        weight: the weight of each, as an index into
-        weights: all of them.
-        labels: the targets that contexts could have.
-        where: names a row in an error message.
-    """
+    """Encode contexts as documents of one window; `weight` has the index of each one's weight in `weights`."""
     texts = one_string_array(contexts)
-    words = None if texts is None else Encoder(pa.array([], pa.string()), plan.kind).encode(texts)
-    if words is not None and (words[1] == plan.n).all():
-        items: pa.Array = pa.DictionaryArray.from_arrays(words[0], words[2])
-        rows = len(words[1])
+    encoded = None if texts is None else plan.encoder.encode(texts)
+    if encoded is not None and (encoded[1] == plan.n).all():
+        items: pa.Array = pa.DictionaryArray.from_arrays(encoded[0], encoded[2])
+        rows = len(encoded[1])
     else:
         parsed = parse_ngrams(contexts, plan.n, plan.kind, where)
         items, rows = parsed.items, len(parsed)
     times = np.array([of_all for of_all, _ in weights], dtype=np.int64)
     kept = times[weight] > 0  # N-grams of frequency 0 leave no trace
     vocabulary, codes = _encode(items, np.full(rows, plan.n), kept)
-    weight = weight[kept].astype(np.int32)
+    weight = weight[kept]
     special = np.flatnonzero(np.array([of_window != ONCE for of_window in weights], dtype=bool)[weight])
     return Encoded(
         vocabulary,
         codes,
         np.full(len(weight), plan.n),
         special * plan.n,
-        weight[special],
+        weight[special].astype(np.int32),
         weights,
         labels,
         documents=rows,
@@ -162,14 +166,14 @@ def _prepare(documents: Documents, plan: Plan, policy: Policy) -> tuple[Document
     given = documents
     if plan.kind == "letters":
         documents = _as_letters(documents)
-    items, lengths = split_documents(documents, plan.kind)
+    items, lengths = split_documents(documents, plan.encoder)
     outside = _outside(documents, lengths)
     if outside.any():
         rows, firsts = np.unique(documents.span_document[outside], return_index=True)
         for which in np.flatnonzero(outside)[firsts].tolist():  # the first one of each document
             policy.bad(InputError(_describe_outside(given, which)))
         documents = _without(documents, rows)
-        items, lengths = split_documents(documents, plan.kind)
+        items, lengths = split_documents(documents, plan.encoder)
     return _padded(documents, items, lengths, plan) if plan.pad else (documents, items, lengths)
 
 
@@ -198,15 +202,16 @@ def _letter_bounds(content: str | list[str]) -> Ints:
     return np.column_stack([ends - lengths, ends])
 
 
-def split_documents(documents: Documents, kind: str) -> tuple[pa.Array, Ints]:
+def split_documents(documents: Documents, encoder: Encoder) -> tuple[pa.Array, Ints]:
     """Return the items of all documents, one after the other, maybe as a dictionary; and how many each has.
 
     The letters of a document of words are those of its words with a space between them.
     """
-    if documents.items is not None and kind == "letters":
-        return split_texts(pc.binary_join(documents.items, " "), kind)
-    if documents.texts is not None:
-        codes, lengths, distinct = Encoder(pa.array([], pa.string()), kind).encode(documents.texts)
+    texts = documents.texts
+    if documents.items is not None and encoder.kind == "letters":
+        texts = pc.binary_join(documents.items, " ")
+    if texts is not None:
+        codes, lengths, distinct = encoder.encode(texts)
         return pa.DictionaryArray.from_arrays(codes, distinct), lengths
     assert documents.items is not None
     return documents.items.flatten(), np.asarray(pc.list_value_length(documents.items), dtype=np.int64)
@@ -259,9 +264,3 @@ def _padded(documents: Documents, items: pa.Array, lengths: Ints, plan: Plan) ->
     moved = replace(documents, span_start=documents.span_start + shift, span_end=documents.span_end + shift)
     items = items.dictionary_decode() if pa.types.is_dictionary(items.type) else items
     return moved, insert_pads(items, lengths, pads, plan.side), lengths + pads
-
-
-def labels_of(documents: Documents, plan: Plan, policy: Policy) -> set[str]:
-    """Return the labels of a batch's documents that can be counted, by the names that the plan gives them."""
-    labels = _prepare(documents, plan, policy)[0].span_label.unique().to_pylist()
-    return {(plan.labels or {}).get(label, label) for label in labels}

@@ -58,7 +58,7 @@ class Spool:
             if self.file is None:
                 self.file = tempfile.TemporaryFile(dir=self.folder, prefix=".raregram")  # noqa: SIM115
             self.arrays.append((self.file.seek(0, os.SEEK_END), array.shape))
-            self.file.write(memoryview(np.ascontiguousarray(array)).cast("B"))
+            self.file.write(np.ascontiguousarray(array).data)
 
     def read(self, which: int, start: int = 0, stop: int | None = None) -> Codes:
         """Return rows of an array."""
@@ -68,7 +68,7 @@ class Spool:
         offset, (rows, *width) = kept
         found = np.empty((max((rows if stop is None else stop) - start, 0), *width), dtype=np.int32)
         self.file.seek(offset + start * 4 * int(np.prod(width, initial=1)))
-        self.file.readinto(memoryview(found).cast("B"))
+        self.file.readinto(found.data)
         return found
 
     def __len__(self) -> int:
@@ -84,7 +84,9 @@ class Spool:
 class Corpus:
     """All that is to be counted, encoded."""
 
-    def __init__(self, plan: Plan, memory_limit: int | None, folder: Path | None, threads: int = 1) -> None:
+    def __init__(
+        self, plan: Plan, memory_limit: int | None = None, folder: Path | None = None, threads: int = 1
+    ) -> None:
         self.plan, self.threads = plan, threads
         self.memory_limit = memory_limit or MEMORY_LIMIT
         self.folder = folder or Path(tempfile.gettempdir())
@@ -147,7 +149,9 @@ class Corpus:
 
     def _count(self, only: Span | None) -> tuple[pa.Array, Iterator[SpanRows]]:
         """Return the items in byte order, shapes among them, and the rows of all spans."""
-        names = pa.array(self.vocabulary, pa.string())
+        if not self.sizes:
+            return pa.array([], pa.string()), iter(())
+        names = pa.array(list(self.vocabulary), pa.string())
         distinct, codes = build_vocabulary(names)
         layers = [Layer(0, distinct, codes, codes)]
         units = self._units(layers[0])
@@ -185,7 +189,8 @@ class Corpus:
     def _batches(self) -> Iterator[Batch]:
         for which, (items, documents, special, usual) in enumerate(self.sizes):
             parts = np.split(self.spool.read(which), np.cumsum([items, documents, special]))
-            yield Batch(*parts, usual=usual, n=self.plan.n)
+            codes, lengths, special_windows, weight = parts
+            yield Batch(codes, lengths, special_windows, weight, usual, self.plan.n)
 
     def _units(self, layer: Layer) -> Iterator[SpanRows]:
         """Count as many positions at a time as memory allows, or else a part of the vocabulary."""
@@ -212,7 +217,7 @@ class Corpus:
 
     def _capacity(self, width: int, weights: Ints) -> int:
         """Return how many windows a thread may count at a time."""
-        needed = 20 * width + 8 * weights.shape[1] + 48  # bytes that a window takes
+        needed = 20 * width + 8 * int(weights.shape[1]) + 48  # bytes that a window takes
         windows = sum(self.windows.values())
         return max(self.memory_limit // 8 // self.threads // needed, SMALLEST_RANGE, windows // MOST_RANGES)
 
@@ -242,7 +247,7 @@ class Corpus:
     def _cut(
         self, pieces: Pieces, sizes: Ints, column: int, capacity: int, weights: Ints
     ) -> Iterator[tuple[Codes, Ints]]:
-        """Cut windows into ranges of a column's codes, `sizes` windows each; a frequent one by the next column, too."""
+        """Cut windows into ranges of a column's codes, of `sizes` windows; a frequent code by the next column."""
         bounds = _bounds(sizes, capacity)
         range_of = np.repeat(np.arange(len(bounds) - 1, dtype=np.uint16), np.diff(bounds))
         spool = Spool(self.memory_limit // 16, self.folder)
@@ -261,7 +266,7 @@ class Corpus:
                     yield np.concatenate(list(in_range()), axis=1), weights
             elif column + 1 < len(piece) - 1:
                 further = (np.bincount(part[column + 1], minlength=len(sizes)) for part in in_range())
-                yield from self._cut(in_range, sum(further), column + 1, capacity, weights)
+                yield from self._cut(in_range, np.sum(list(further), axis=0), column + 1, capacity, weights)
             else:
                 yield _joined(in_range(), weights)
         spool.close()
@@ -310,7 +315,7 @@ def in_threads(jobs: Iterable[Callable[[], T]], threads: int) -> Iterator[T]:
 
 
 @contextmanager
-def count_table(
+def encode_all(
     jobs: Iterable[Job],
     plan: Plan,
     *,
@@ -318,11 +323,11 @@ def count_table(
     memory_limit: int | None = None,
     beside: Path | None = None,
     progress: Callable[[int], None] = lambda documents: None,
-) -> Iterator[SpanTable]:
-    """Count what jobs encode into one table, whose rows come as a stream while the context is open.
+) -> Iterator[Corpus]:
+    """Encode documents or contexts; they can be counted while the context is open.
 
     Args:
-        jobs: each encodes some documents or contexts.
+        jobs: each encodes some.
         plan: what to count of them.
         threads: how many jobs are done and ranges counted at a time; None: one for each processor.
         memory_limit: bytes, a guide; None: `MEMORY_LIMIT`.
@@ -337,8 +342,7 @@ def count_table(
         for encoded in in_threads(jobs, threads):
             corpus.add(encoded)
             progress(encoded.documents)
-        check_counted(corpus.documents, corpus.totals[0], corpus.longest, plan)
-        yield corpus.table()
+        yield corpus
     finally:
         corpus.spool.close()
 

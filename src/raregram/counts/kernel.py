@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from raregram.counts.table import Ints, counts_header, parse_spans, shape_name, 
 from raregram.errors import check_count
 from raregram.options import KIND, SIDE
 from raregram.text.ngrams import LONGEST_NGRAM
-from raregram.text.vocabulary import Codes
+from raregram.text.vocabulary import Codes, Encoder
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,11 @@ class Plan:
         KIND.check(self.kind, "a count")
         check_count("min_count", "a count", self.min_count)
         object.__setattr__(self, "shape", shape_name(self.all_spans, self.n, self.kind, self.shape))
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """What turns the texts of this count into codes of vocabularies of their own."""
+        return Encoder(pa.array([], pa.string()), self.kind)
 
     @property
     def all_spans(self) -> list[Span]:

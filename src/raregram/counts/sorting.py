@@ -62,7 +62,7 @@ def group_rows(columns: npt.NDArray[np.int32]) -> tuple[Order, Order, npt.NDArra
 
 def _pack(columns: npt.NDArray[np.int32], bits: int) -> npt.NDArray[np.int64]:
     """Put several numbers of so many bits into one, the first column first."""
-    packed = columns[0].astype(np.int64)
+    packed: npt.NDArray[np.int64] = columns[0].astype(np.int64)
     for column in columns[1:]:
         packed <<= bits
         packed |= column

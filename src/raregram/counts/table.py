@@ -8,21 +8,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from raregram.atomic import PathLike
-from raregram.corpus.labels import label_matrix, target_names
+from raregram.corpus.labels import target_names
 from raregram.counts import storage
-from raregram.counts.storage import Span, SpanRows, SpanTable, row_bytes, span_order
+from raregram.counts.sorting import group_rows
+from raregram.counts.storage import Span, SpanRows, SpanTable, span_order
 from raregram.errors import InputError, ParameterError, check_choice, check_count, must_be, name_some
 from raregram.options import DENOMINATOR, KIND, SIDE
-from raregram.text.ngrams import LONGEST_NGRAM, NGrams, NGramsLike, Where, nth_ngram, parse_ngrams
-from raregram.text.shapes import shape_function, shapes_of
+from raregram.text.ngrams import LONGEST_NGRAM, NGrams, NGramsLike, Where, as_sequence, nth_ngram, parse_ngrams
+from raregram.text.shapes import shape_function
 from raregram.text.vocabulary import Codes, build_vocabulary
+
+if TYPE_CHECKING:
+    from raregram.counts.encode import Encoded
+    from raregram.counts.kernel import Plan
 
 LARGEST_TOTAL = 2**53  # up to here doubles hold whole numbers exactly
 
@@ -79,13 +84,15 @@ class Counts:
         >>> counts.totals
         array([3, 2])
         """
+        from raregram.counts.encode import encode_labelled
+        from raregram.counts.kernel import Plan
+
         _check_layout(side, kind)
-        ngrams = parse_ngrams(contexts, n, kind, where)
-        if len(labels) != len(ngrams):
-            raise InputError(f"there are {len(ngrams)} contexts but {len(labels)} labels")
-        names, member = label_matrix(labels, targets)
-        frequency = np.column_stack([np.ones(len(ngrams), np.int64), member])
-        return cls._count(ngrams, frequency, names, spans, side, kind, shape)
+        contexts = as_sequence(contexts)
+        n = parse_ngrams(contexts[:1], n, kind, where).n
+        wanted = None if targets is None else target_names(targets)
+        plan = Plan(n, side, kind, wanted, tuple_of(spans), shape=shape)
+        return cls._count(plan, encode_labelled(contexts, labels, plan, where))
 
     @classmethod
     def from_ngrams(
@@ -125,17 +132,20 @@ class Counts:
         >>> Counts.from_ngrams(["lives in", "said that"], [5, 0], [1, 7]).totals
         array([13,  5])
         """
+        from raregram.counts.encode import encode_weighted
+        from raregram.counts.kernel import Plan
+
         _check_layout(side, kind)
         DENOMINATOR.check(denominator, "from_ngrams")
-        parsed = parse_ngrams(ngrams, n, kind, where)
-        nu, de = (_frequency_column(f, name, len(parsed), where) for f, name in ((f_nu, "f_nu"), (f_de, "f_de")))
-        if denominator == "all":
-            _check_contained(nu, de, where)
+        ngrams = as_sequence(ngrams)
+        n = parse_ngrams(ngrams[:1], n, kind, where).n
+        every, nu = two_frequencies(len(ngrams), f_nu, f_de, denominator, where)
+        de = every if denominator == "all" else every - nu
         totals = [_total(given, column, name) for given, column, name in ((n_nu, nu, "n_nu"), (n_de, de, "n_de"))]
         if denominator == "all" and totals[0] > totals[1]:
             raise InputError(f"n_nu is {totals[0]} but n_de, which counts all contexts, is only {totals[1]}")
-        frequency = np.column_stack([nu + de if denominator == "complement" else de, nu])
-        counts = cls._count(parsed, frequency, target_names([target]), spans, side, kind, shape)
+        plan = Plan(n, side, kind, target_names([target]), tuple_of(spans), shape=shape)
+        counts = cls._count(plan, encode_weighted(ngrams, every, nu, target, plan, where))
         everything = sum(totals) if denominator == "complement" else totals[1]
         return counts._with_totals(np.array([everything, totals[0]], dtype=np.int64))
 
@@ -276,30 +286,13 @@ class Counts:
         return len(np.unique(np.concatenate([self.rows[span].keys[:, 0] for span in self.units])))
 
     @classmethod
-    def _count(
-        cls,
-        ngrams: NGrams,
-        frequency: Ints,
-        targets: tuple[str, ...],
-        spans: Sequence[str],
-        side: str,
-        kind: str,
-        shape: str | None,
-    ) -> Counts:
-        """Add up the frequencies (rows, 1 + targets) of N-grams for every span asked for."""
-        wanted = parse_spans(spans, ngrams.n, side)
-        shape = shape_name(wanted, ngrams.n, kind, shape)
-        seen = frequency[:, 0] > 0
-        items, numbers = build_vocabulary(ngrams.items)
-        numbers = numbers.reshape(-1, ngrams.n)
-        if shape is not None:
-            items, numbers = _with_shapes(items, numbers, side, shape)
-        numbers, frequency = numbers[seen], frequency[seen]
-        check_total(int(frequency[:, 0].sum(dtype=object)))
-        rows = {(start, end): add_up((start, end), numbers[:, start:end], frequency) for start, end in wanted}
-        counts = cls(ngrams.n, side, kind, targets, frequency.sum(axis=0), items, rows, shape=shape)
-        # A row of frequency 0 names items that no other may name, and so may the shapes that an item has elsewhere.
-        return counts if seen.all() and shape is None else counts._without_unused_items()
+    def _count(cls, plan: Plan, encoded: Encoded) -> Counts:
+        """Count what is encoded, in memory."""
+        from raregram.counts.engine import Corpus
+
+        corpus = Corpus(plan)
+        corpus.add(encoded)
+        return cls.from_table(corpus.table())
 
     def _combine(self, other: Counts, sign: int) -> Counts:
         """Add `sign` times another table to this one."""
@@ -394,20 +387,9 @@ def add_up(span: Span, keys: Codes, values: Ints) -> SpanRows:
     >>> rows.keys.ravel(), rows.values.tolist()
     (array([0, 2], dtype=int32), [[5, 5], [3, 1]])
     """
-    distinct, row = _number_rows(keys)
-    # The sums are whole numbers below 2**53, so adding them as doubles is exact.
-    sums = [np.bincount(row, weights=column) for column in values.T]
-    return SpanRows(span, distinct, np.column_stack(sums).astype(np.int64))
-
-
-def _number_rows(keys: Codes) -> tuple[Codes, npt.NDArray[np.intp]]:
-    """Return the distinct keys in order, and for each key its place among them."""
-    if keys.shape[1] > 1:
-        _, first, row = np.unique(row_bytes(keys), return_index=True, return_inverse=True)
-        return keys[first], row
-    used = np.bincount(keys[:, 0]) > 0
-    number = np.cumsum(used) - 1
-    return np.flatnonzero(used).astype(np.int32)[:, None], number[keys[:, 0]]
+    order, heads, distinct = group_rows(keys.T)
+    sums = np.add.reduceat(values[order], heads, axis=0) if len(order) else values
+    return SpanRows(span, distinct, sums)
 
 
 def compact(items: pa.Array, parts: Sequence[SpanRows]) -> tuple[pa.Array, list[SpanRows]]:
@@ -418,6 +400,11 @@ def compact(items: pa.Array, parts: Sequence[SpanRows]) -> tuple[pa.Array, list[
     number = (np.cumsum(used) - 1).astype(np.int32)
     kept = [SpanRows(part.span, number[part.keys], part.values) for part in parts]
     return items.filter(pa.array(used)), kept
+
+
+def tuple_of(names: str | Iterable[str]) -> tuple[str, ...]:
+    """Return names as a tuple; a string is one name."""
+    return (names,) if isinstance(names, str) else tuple(map(str, names))
 
 
 def parse_spans(spans: Sequence[str], n: int, side: str) -> list[Span]:
@@ -479,16 +466,6 @@ def shape_name(spans: Iterable[Span], n: int, kind: str, shape: str | None) -> s
     name = kind if shape is None else shape
     shape_function(name)  # raises where there is none
     return name
-
-
-def _with_shapes(items: pa.Array, numbers: Codes, side: str, shape: str) -> tuple[pa.Array, Codes]:
-    """Set the shapes of contexts (rows, n) beside their items."""
-    both, into = build_vocabulary(pa.concat_arrays([items, *shapes_of(items, shape)]))
-    own, near, far = into.reshape(3, -1)
-    shapes = far[numbers]
-    nearest = -1 if side == "left" else 0
-    shapes[:, nearest] = near[numbers[:, nearest]]
-    return both, np.hstack([own[numbers], shapes])
 
 
 def _against(of_target: Any, of_all: Any, denominator: str) -> tuple[Any, Any]:
@@ -604,14 +581,16 @@ def _frequency_column(values: npt.ArrayLike, name: str, rows: int, where: Where)
     return numbers.astype(np.int64)
 
 
-def _check_contained(f_nu: Ints, f_de: Ints, where: Where) -> None:
-    """With denominator "all" the numerator's contexts are among the denominator's."""
-    bad = np.flatnonzero(f_nu > f_de)
-    if len(bad):
-        row = int(bad[0])
-        raise InputError(
-            f"{where(row)}: f_nu is {f_nu[row]} but f_de, which counts all contexts, is only {f_de[row]}"
-        )
+def two_frequencies(
+    rows: int, f_nu: npt.ArrayLike, f_de: npt.ArrayLike, denominator: str, where: Where
+) -> tuple[Ints, Ints]:
+    """Return how often each N-gram was seen in all and in the numerator; see `Counts.from_ngrams`."""
+    nu, de = (_frequency_column(f, name, rows, where) for f, name in ((f_nu, "f_nu"), (f_de, "f_de")))
+    if denominator == "complement":
+        return nu + de, nu
+    for row in np.flatnonzero(nu > de)[:1].tolist():
+        raise InputError(f"{where(row)}: f_nu is {nu[row]} but f_de, which counts all contexts, is only {de[row]}")
+    return de, nu
 
 
 def _total(given: int | None, column: Ints, name: str) -> int:

@@ -13,6 +13,7 @@ from raregram.errors import must_be
 from raregram.models.model import Model
 from raregram.text.ngrams import NGramsLike
 from raregram.text.tokenize import insert_pads
+from raregram.text.vocabulary import Encoder
 
 LOG_RATIO = "log_ratio"  # the usual name of the column that scoring adds
 
@@ -46,7 +47,7 @@ def score_documents(model: Model, documents: Documents) -> pa.Array:
 
     A document of L items has L - n + 1 of them, or none if it is too short; with pads, one at every boundary.
     """
-    return score_items(model, *split_documents(documents, model.settings.kind))
+    return score_items(model, *split_documents(documents, Encoder(pa.array([], pa.string()), model.settings.kind)))
 
 
 def score_items(model: Model, items: pa.Array, lengths: Ints) -> pa.Array:

@@ -1,20 +1,19 @@
 """Counting on Spark: the local engine's kernel in every task, and partial tables added up by hash.
 
-A task counts its documents as the local engine does, and when memory is full or documents are at an end it cuts its
-partial table into blocks of rows by a hash of their key. The shuffle carries such blocks, many rows each, so it costs
-Spark little; each row is a key and its sums so far, never an occurrence, so a frequent word is no more than one row a
-task. The blocks of one hash come together in one task, which adds their rows up. So a task holds one part in many of
-the table, and the driver no row at all: only totals, and sums of hashes for the digest.
+A task counts its documents as the local engine does, and cuts its partial table into blocks of rows by a hash of
+their key. The shuffle carries such blocks, many rows each, so it costs little; each row is a key and its sums so
+far, never an occurrence, so a frequent word is no more than one row a task. The blocks of one hash come together in
+one task, which adds their rows up. So a task holds one part in many of the table, and the driver no row at all: only
+totals, and sums of hashes for the digest.
 """
 
 from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby, pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,10 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from raregram.corpus.documents import Documents, Options, Policy
+from raregram.corpus.documents import Options
 from raregram.corpus.labels import check_labels
-from raregram.counts.engine import Accumulator, check_counted
-from raregram.counts.kernel import Plan, count_batch, labels_of
+from raregram.counts.encode import encode_documents
+from raregram.counts.engine import Corpus, check_counted
+from raregram.counts.kernel import Plan
 from raregram.counts.sorting import find_heads
 from raregram.counts.storage import (
     COMMON,
@@ -232,7 +232,7 @@ def _labels(cluster: Cluster, source: Source, plan: Plan, options: Options) -> s
 
     def look(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         documents = read_partition(rows, kind, format_name, options)
-        labels = set[str]().union(*(labels_of(batch, plan, options.policy) for batch in documents))
+        labels = set[str]().union(*(encode_documents(batch, plan, options.policy).labels for batch in documents))
         yield pa.record_batch([pa.array(sorted(labels), pa.string())], names=["label"])
 
     with cluster.planning():
@@ -257,47 +257,32 @@ class Counter:
         """Return what a task does."""
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            told, policy = Told([0] * (1 + len(self.targets))), self.options.policy
-            for table in self._tables(read_partition(batches, self.rows, self.format, self.options), policy):
-                told.documents += table.documents
-                told.longest = max(told.longest, table.longest)
-                for place, column in zip(self._places(table), table.target_columns, strict=True):
-                    told.totals[place] += int(table.totals[column])
-                if table.totals[0]:
-                    yield from self._blocks(table)
-            told.skipped, told.examples = policy.skipped, policy.examples
+            policy = self.options.policy
+            # What is rare here may be frequent elsewhere.
+            corpus = Corpus(replace(self.plan, min_count=1), self.memory_limit)
+            for documents in read_partition(batches, self.rows, self.format, self.options):
+                corpus.add(encode_documents(documents, corpus.plan, policy))
+            told = Told([0] * (1 + len(self.targets)), corpus.documents, corpus.longest, policy.skipped)
+            columns = [0, *(1 + self.targets.index(target) for target in corpus.targets)]
+            for column, total in zip(columns, corpus.totals, strict=True):
+                told.totals[column] = total
+            yield from self._blocks(corpus.table(self.only), columns)
+            corpus.spool.close()
+            told.examples = policy.examples
             notes.add(("counted", sample, partition_number()), told)
 
         return work
 
-    def _tables(self, batches: Iterable[Documents], policy: Policy) -> Iterator[Accumulator]:
-        """Yield what was counted whenever memory is full, and in the end."""
-        plan = replace(self.plan, min_count=1)  # what is rare here may be frequent elsewhere
-        share = self.memory_limit * 2 // 5  # of which a quarter is for what waits; adding it up takes the rest
-        total = Accumulator(plan, share, Path, threads=1)
-        for batch in batches:
-            total.add(count_batch(batch, plan, policy))
-            if total.full:
-                yield total
-                total = Accumulator(plan, share, Path, threads=1)
-        yield total
-
-    def _places(self, counted: Accumulator) -> list[int]:
-        """Return the columns of all targets' sums that a partial table's columns belong to."""
-        return [0, *(1 + self.targets.index(target) for target in counted.targets)]
-
-    def _blocks(self, counted: Accumulator) -> Iterator[pa.RecordBatch]:
+    def _blocks(self, table: SpanTable, columns: list[int]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partial table as blocks, each of one bucket."""
-        table = counted.table()
         items, item_hash = table.items.cast(pa.binary()), hash_items(table.items)
         for part in table.parts:
-            if self.only in (None, part.span):
-                for first in range(0, len(part), BLOCK_ROWS):
-                    keys, values = part.keys[first : first + BLOCK_ROWS], part.values[first : first + BLOCK_ROWS]
-                    sums = np.zeros((1 + len(self.targets), len(keys)), dtype=np.int64)
-                    sums[self._places(counted)] = values.T
-                    hashes = hash_keys(part.span, keys, item_hash)
-                    yield _cut(part.span, hashes, join_items(items, keys), sums, self.buckets)
+            for first in range(0, len(part), BLOCK_ROWS):
+                keys, values = part.keys[first : first + BLOCK_ROWS], part.values[first : first + BLOCK_ROWS]
+                sums = np.zeros((1 + len(self.targets), len(keys)), dtype=np.int64)
+                sums[columns] = values.T
+                hashes = hash_keys(part.span, keys, item_hash)
+                yield _cut(part.span, hashes, join_items(items, keys), sums, self.buckets)
 
 
 def join_items(items: pa.Array, keys: npt.NDArray[np.int32]) -> pa.Array:
