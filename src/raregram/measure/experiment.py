@@ -153,7 +153,7 @@ def run(
     per_target = dict(zip(config.targets, map_in_processes(run_target, config.targets, processes), strict=True))
     return {
         "config": asdict(config),
-        "versions": {name: version(name) for name in ("raregram", "numpy", "pyarrow", "duckdb")},
+        "versions": {name: version(name) for name in ("raregram", "numpy", "pyarrow")},
         "machine": {"processor": processor(), "cores": os.cpu_count(), "python": platform.python_version()},
         "inputs": inputs,
         "table_1": table_1(),
