@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -154,21 +155,20 @@ def tune(
     grid = Grid(counts, target, contexts, denominator, unseen, seed, k)
     grid.check()
     cells: list[Cell] = []
+    tried: dict[str, Callable[[], Iterator[Cell]]] = {
+        "backoff": lambda: grid.backoff(*priors),
+        "selective": lambda: chain(grid.all_used(wanted[1]), grid.cells(parse_names(criteria) or [], *wanted)),
+    }
     with progress("settings tried", quiet) as tick:
-        if estimator == "backoff":
-            sources = [grid.backoff(*priors)]
-        else:
-            sources = [grid.all_used(wanted[1]), grid.cells(parse_names(criteria) or [], *wanted)]
-        for source in sources:
-            for cell in source:
-                cells.append(cell)
-                tick(1)
+        for cell in tried[estimator]():
+            cells.append(cell)
+            tick(1)
     best = choose(cells)
     grid.fit(best).save(out)
     if as_json:
         print_json({"best": asdict(best), "cells": [asdict(cell) for cell in cells]})
         return
-    if estimator == "backoff":
+    if best.tau is not None:
         print(backoff_map(cells))
         print(f"best: backoff, lam {best.lam:.4g}, tau {best.tau:g}, suffixes to {best.longest}, "
               f"{'with' if best.shapes else 'without'} shapes, F1 {best.f1:.4f}")  # fmt: skip
