@@ -33,6 +33,7 @@ from raregram.text.ngrams import (
     nth_ngram,
     number_items,
     parse_ngrams,
+    spaced,
     split_spaced,
     unspaced,
 )
@@ -184,13 +185,18 @@ class Model:
             nearest, elsewhere = (np.concatenate([known, codes]) for codes in self._encode_items(others))
             return self._take(nearest, elsewhere, keys.reshape(-1, n))
         words = split_spaced(ngrams, n) if many else None
-        if words is not None:
-            encoded = words.dictionary_encode()
-            items = unspaced(encoded.dictionary)
-        else:
+        if words is None:
             encoded = self.parse(ngrams, lambda row: f"{self.noun} {first + row + 1}").items.dictionary_encode()
-            items = encoded.dictionary
-        return self.number_rows(items, np.asarray(encoded.indices).reshape(-1, n))
+            return self.number_rows(encoded.dictionary, np.asarray(encoded.indices).reshape(-1, n))
+        codes = number_items(words, spaced(self.items))  # faster than to encode all words first
+        unknown = np.flatnonzero(codes < 0)
+        if self.estimator.uses_shapes and len(unknown):
+            encoded = words.take(pa.array(unknown)).dictionary_encode()
+            others, which = unspaced(encoded.dictionary).to_pylist(), np.asarray(encoded.indices)
+            nearest, elsewhere = self.estimator.encode_unknown(others)
+            codes = codes.copy()
+            codes[unknown] = np.where(unknown % n == self.settings.nearest, nearest[which], elsewhere[which])
+        return codes.reshape(-1, n)
 
     def _encode_items(self, items: pa.Array) -> tuple[Numbers, Numbers]:
         """Return the codes of items next to the boundary, and elsewhere."""
