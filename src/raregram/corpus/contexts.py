@@ -6,9 +6,7 @@ Every reader streams. A batch knows where its rows come from, so that an error c
 from __future__ import annotations
 
 import itertools
-import os
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,15 +21,13 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from raregram.corpus.documents import (
-    COMPRESSIONS,
     LONGEST_LINE,
     STANDARD_INPUT,
-    arrow_source,
     bare_name,
     expand,
+    hold,
     naming,
     open_bytes,
-    read_whole,
     reads_once,
 )
 from raregram.corpus.formats import CONTEXTS, recognise
@@ -97,7 +93,7 @@ def read_contexts(source: str, rename: Mapping[str, str] | None = None, document
         documents: take also tables of documents, with the column `items` or `text`.
     """
     if source == STANDARD_INPUT:
-        return _read_lines(lambda size: os.read(sys.stdin.fileno(), size), "standard input")
+        return _read_text(source, "standard input")
     path = Path(source)
     with naming(source):
         if not path.exists():
@@ -109,14 +105,14 @@ def read_contexts(source: str, rename: Mapping[str, str] | None = None, document
             raise FileError(f"{source} is a folder; name the files in it")
     suffix = Path(bare_name(source)).suffix.lower()
     if suffix in (".parquet", ".pq"):
-        return _read_table(_parquet_batches(source), source, rename or {}, documents)
+        return _read_table(parquet_batches(source, ROWS), source, rename or {}, documents)
     if suffix == ".csv":
         return _read_table(_csv_batches(source), source, rename or {})
     if not once:
         with naming(source), path.open("rb") as file:
             if file.read(4) == b"PAR1":
                 raise FileError(f"{source} is not a raregram file, or it is truncated or damaged")
-    return _read_text(source)
+    return _read_text(source, source)
 
 
 def open_contexts(
@@ -212,15 +208,10 @@ def _whole_ngrams(counts: Counts, source: str) -> Batch:
     return Batch(source, "row", 1, counts.whole_ngrams().lists())
 
 
-def _read_text(source: str) -> Iterator[Batch]:
-    """Yield the lines of a text file, compressed or not."""
-    with naming(source), _open_stream(source) as stream:
-        yield from _read_lines(stream.read, source)
-
-
-def _open_stream(source: str) -> Any:
-    """Open a file, decompressed by the end of its name."""
-    return pa.input_stream(arrow_source(source), compression=COMPRESSIONS.get(Path(source).suffix))
+def _read_text(path: str, source: str) -> Iterator[Batch]:
+    """Yield the lines of a text file, compressed or not, as they come."""
+    with open_bytes(path) as stream:
+        yield from _read_lines(stream.read1, source)
 
 
 def _read_lines(read: Callable[[int], bytes], source: str) -> Iterator[Batch]:
@@ -324,24 +315,25 @@ def _table_batch(records: pa.RecordBatch, source: str, first: int, rename: Mappi
     return Batch(source, "row", first, known.pop("ngram"), known, table, names["ngram"])
 
 
-def _parquet_batches(source: str) -> Iterator[pa.RecordBatch]:
-    return parquet_batches(source, ROWS)
-
-
 def _csv_batches(source: str) -> Iterator[pa.RecordBatch]:
     """Yield batches of text columns: what is a number is decided by what the column is for."""
-    held = None
-    if reads_once(source):  # but it is opened twice
-        with open_bytes(source) as stream:
-            held = read_whole(stream, source)
+    path = hold(source)  # since it is opened twice
+    with _open_csv(path) as reader:
+        as_text = {name: pa.string() for name in reader.schema.names}
+    with _open_csv(path, pyarrow.csv.ConvertOptions(column_types=as_text, strings_can_be_null=False)) as reader:
+        yield from reader
+
+
+@contextmanager
+def _open_csv(path: str, options: pyarrow.csv.ConvertOptions | None = None) -> Iterator[Any]:
     block = pyarrow.csv.ReadOptions(block_size=LONGEST_ROW)
     quoted = pyarrow.csv.ParseOptions(newlines_in_values=True)
-    with naming(source), _long_rows_named(source):
-        with _open_csv(source, held) as stream, pyarrow.csv.open_csv(stream, block, quoted) as reader:
-            as_text = {name: pa.string() for name in reader.schema.names}
-        options = pyarrow.csv.ConvertOptions(column_types=as_text, strings_can_be_null=False)
-        with _open_csv(source, held) as stream, pyarrow.csv.open_csv(stream, block, quoted, options) as reader:
-            yield from reader
+    with (
+        open_bytes(path) as stream,
+        _long_rows_named(path),
+        pyarrow.csv.open_csv(stream, block, quoted, options) as reader,
+    ):
+        yield reader
 
 
 @contextmanager
@@ -354,10 +346,6 @@ def _long_rows_named(source: str) -> Iterator[None]:
             raise
         most = f"no row may have more than {LONGEST_ROW >> 20} MiB"
         raise FileError(f"{source}: the first row must name the columns, and {most}") from error
-
-
-def _open_csv(source: str, held: bytes | None) -> Any:
-    return _open_stream(source) if held is None else pa.BufferReader(held)
 
 
 NUMBERS = (

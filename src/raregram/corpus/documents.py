@@ -198,14 +198,14 @@ def hold(path: str) -> str:
 
 
 @contextmanager
-def open_bytes(path: str) -> Iterator[BinaryIO]:
+def open_bytes(path: str) -> Iterator[io.BufferedReader]:
     """Open a file for reading, decompressed by the end of its name; errors name the file."""
     if path == STANDARD_INPUT and not isinstance(path, HeldFile):
         with naming("standard input"):
-            yield sys.stdin.buffer
+            yield cast(io.BufferedReader, sys.stdin.buffer)
         return
     with naming(path), pa.input_stream(arrow_source(path), compression=COMPRESSIONS.get(Path(path).suffix)) as stream:
-        yield cast(BinaryIO, io.BufferedReader(stream, 1 << 20))
+        yield io.BufferedReader(stream, 1 << 20)
 
 
 def arrow_source(path: str) -> Any:
