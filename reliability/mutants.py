@@ -42,7 +42,7 @@ TESTS = {  # of each module: those that stand beside it, so that nothing is foun
     "model": ["model", "files", "intervals", "backoff"],
 }
 CONFTEST = """
-import duckdb, numba, pyarrow.parquet  # once, not in every process that a mutant is tried in
+import numba, pyarrow.parquet  # once, not in every process that a mutant is tried in
 import raregram.counts.engine, raregram.models.fit, raregram.sklearn, raregram.measure.tune
 from hypothesis import Phase, is_hypothesis_test
 

@@ -134,7 +134,7 @@ def run(config: Config, corpus: pa.Table, work: Path, say: Say = lambda text: No
     cells = [cell for result in per_target.values() for cell in result.pop("cells")]
     return {
         "config": asdict(config),
-        "versions": {name: version(name) for name in ("raregram", "numpy", "pyarrow", "duckdb")},
+        "versions": {name: version(name) for name in ("raregram", "numpy", "pyarrow")},
         "machine": {"processor": processor(), "cores": os.cpu_count(), "python": platform.python_version()},
         "inputs": {name: getattr(splits, name).digest() for name in SPLITS},
         "table_1": table_1(),
