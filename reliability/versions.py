@@ -24,7 +24,7 @@ LOCKS = {"newest": "core.txt", "oldest": "oldest.txt"}
 LIMIT = 900  # seconds for one step
 WITHOUT_LOOPS = "import sys; sys.modules['numba'] = None; import runpy; runpy.run_path({!r}, run_name='__main__')"
 TOLD = """import importlib.metadata as m
-print(*(f"{name} {m.version(name)}" for name in ("numpy", "pyarrow", "duckdb", "numba")), sep=", ")"""
+print(*(f"{name} {m.version(name)}" for name in ("numpy", "pyarrow", "numba")), sep=", ")"""
 
 
 def main() -> None:

@@ -309,3 +309,22 @@ def test_a_table_whose_whole_ngrams_were_all_dropped_cannot_be_fitted():
     counts = rg.count([{"text": "a b c", "spans": [(2, 3, "X")]}], n=2, spans=["whole"], min_count=5)
     with pytest.raises(InputError, match="min_count 5 dropped them all"):
         rg.fit(counts, "X", "direct")
+
+
+@pytest.mark.parametrize("way", [{}, {"threads": 3}, {"memory_limit": 1, "threads": 2}])
+def test_files_of_contexts_are_counted_as_documents_are(tmp_path, way):
+    rng = np.random.default_rng(2)
+    contexts = [" ".join(f"w{k}" for k in row) for row in rng.integers(0, 20, (3000, 3)).tolist()]
+    labels = rng.choice(["LOC", "PER", "O"], 3000).tolist()
+    (tmp_path / "c.tsv").write_text(
+        "".join(f"{label}\t{text}\n" for label, text in zip(labels, contexts, strict=True))
+    )
+    options = {"spans": ["suffixes:3", "shapes:2"]}
+    expected = rg.Counts.from_contexts(contexts, labels, **options)
+    assert rg.count(tmp_path / "c.tsv", **options, **way) == expected
+    f_nu = [int(label == "LOC") for label in labels]
+    rows = "".join(f"{text},{f},{1 - f}\n" for text, f in zip(contexts, f_nu, strict=True))
+    (tmp_path / "c.csv").write_text("ngram,f_nu,f_de\n" + rows)
+    assert rg.count(str(tmp_path / "c.csv"), targets="LOC", **options, **way) == expected.with_targets(["LOC"])
+    with pytest.raises(ParameterError, match="are for documents; these are contexts"):
+        rg.count(tmp_path / "c.tsv", pad=True)
