@@ -247,10 +247,10 @@ def fit(holding: Holding, table: rg.Counts, number: int, ledger: Ledger) -> rg.M
     table.save(counts)
     place = number + TRACKS.index(holding.track)
     estimator = ESTIMATORS[place % len(ESTIMATORS)]
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {"estimator": estimator}
     if estimator == "selective":
-        options = {"criterion": CRITERIA[place // len(ESTIMATORS) % len(CRITERIA)], "size": 1000}
-    model = rg.fit(rg.Counts.load(counts), holding.track.target, estimator, **options)
+        options |= {"criterion": CRITERIA[place // len(ESTIMATORS) % len(CRITERIA)], "size": 1000}
+    model = rg.fit(rg.Counts.load(counts), holding.track.target, **options)
     model.save(path)
     loaded = rg.Model.load(path)
     numbers = np.random.default_rng(number).integers(-1, len(model.items), (200, holding.track.n))

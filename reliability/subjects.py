@@ -70,7 +70,8 @@ def read_as_documents(path: Path, rng: random.Random, format_name: str | None, s
         _check_round_trip(batch, path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that some were skipped
-        rg.count(str(path), n=2, format=format_name, split=split, on_error=options.policy.on_error, threads=1)
+        reading: Any = {"format": format_name, "split": split, "on_error": options.policy.on_error}
+        rg.count(str(path), n=2, threads=1, **reading)
 
 
 def _check_round_trip(batch: Documents, path: Path) -> None:

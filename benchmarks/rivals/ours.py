@@ -50,7 +50,7 @@ class Ours(Rival):
 
     def fit(self, **setting: Any) -> None:
         """Fit."""
-        self.model = rg.fit(self.counts, self.task.target, self.estimator, **setting)
+        self.model = rg.fit(self.counts, self.task.target, **{"estimator": self.estimator, **setting})
 
     def score(self, formatted: pa.Array) -> Floats:
         """Return the log ratios."""

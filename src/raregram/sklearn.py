@@ -14,6 +14,7 @@ from raregram.models.fit import fit
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
 from raregram.models.registry import find_estimator
+from raregram.options import ESTIMATOR, UNSEEN, EstimatorName, Unseen
 from raregram.text.ngrams import LONGEST_NGRAM, NGrams
 
 try:
@@ -55,12 +56,12 @@ class FeatureSelectiveLR(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        estimator: str = "selective",
+        estimator: EstimatorName = ESTIMATOR.default,
         *,
         criterion: str = "cet",
         size: int = 10_000,
         lam: float = 1e-5,
-        unseen: str = "neutral",
+        unseen: Unseen = UNSEEN.default,
         fit_prior: bool = True,
         random_state: int | None = 0,
     ) -> None:

@@ -29,7 +29,7 @@ from raregram.cli.options import (
 )
 from raregram.cli.printing import print_facts, print_json, report, say
 from raregram.errors import InputError, ParameterError, check_count
-from raregram.options import Corpus, Denominator, OnError
+from raregram.options import ENGINE, KIND, SIDE, SPLIT, Corpus, Denominator, N, OnError
 
 if TYPE_CHECKING:
     from raregram.corpus.documents import Options
@@ -83,7 +83,7 @@ def tag(
         int | None, typer.Option(help="How many to use. [default: one a processor]", show_default=False)
     ] = None,
     format: FormatOption = None,  # noqa: A002 - the option's name
-    split: SplitOption = "file",
+    split: SplitOption = SPLIT.default,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -139,15 +139,15 @@ def count(
     ] = None,
     targets: Targets = None,
     spans: SpansOption = "units",
-    side: SideOption = "left",
-    kind: KindOption = "words",
+    side: SideOption = SIDE.default,
+    kind: KindOption = KIND.default,
     pad: Annotated[bool, typer.Option("--pad", help="Let contexts reach beyond the ends of a document.")] = False,
     min_count: Annotated[int, typer.Option(help="Drop longer spans that were seen less often.")] = 1,
     labels: Annotated[
         str | None, typer.Option(help="Other names for labels, e.g. 'GPE=LOC,PERSON=PER'.", show_default=False)
     ] = None,
     format: FormatOption = None,  # noqa: A002 - the option's name
-    split: SplitOption = "file",
+    split: SplitOption = SPLIT.default,
     item_column: Annotated[int, typer.Option(help="CoNLL: the column of items, from 0.")] = 0,
     tag_column: Annotated[int, typer.Option(help="CoNLL: the column of tags; -1 is the last.")] = -1,
     sentences: Annotated[bool, typer.Option("--sentences", help="CoNLL: a blank line ends a document.")] = False,
@@ -166,7 +166,7 @@ def count(
             show_default=False,
         ),
     ] = None,
-    engine: EngineOption = "local",
+    engine: EngineOption = ENGINE.default,
     master: MasterOption = None,
     spark: SparkOption = None,
     as_json: AsJson = False,
@@ -206,7 +206,7 @@ def count(
 
         documents = (sources or None, numerator or None, denominator or None)
         whole = Plan(
-            n=10 if n is None else n,
+            n=N.default if n is None else n,
             side=side,
             kind=kind,
             targets=None if names is None else tuple(sorted(set(names))),

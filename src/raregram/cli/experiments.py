@@ -37,7 +37,20 @@ from raregram.errors import (
     printable,
     system_reason,
 )
-from raregram.options import CRITERIA, LAMS, PRIORS, SIZES, TAUS, Denominator, K, Unseen
+from raregram.options import (
+    CRITERIA,
+    DENOMINATOR,
+    ENGINE,
+    LAMS,
+    PRIORS,
+    SIZES,
+    SPLIT,
+    TAUS,
+    UNSEEN,
+    Denominator,
+    K,
+    Unseen,
+)
 
 if TYPE_CHECKING:
     from raregram.counts.table import Counts
@@ -74,8 +87,8 @@ def evaluate(
                      "often an N-gram was seen.", show_default=False),
     ] = None,
     format: FormatOption = None,  # noqa: A002 - the option's name
-    split: SplitOption = "file",
-    engine: EngineOption = "local",
+    split: SplitOption = SPLIT.default,
+    engine: EngineOption = ENGINE.default,
     master: MasterOption = None,
     spark: SparkOption = None,
     as_json: AsJson = False,
@@ -128,11 +141,11 @@ def tune(
     worths: Annotated[str, typer.Option(help="`backoff`: how many contexts a prior weighs.")] = _list(PRIORS),
     taus: Annotated[str, typer.Option(help="`backoff`: how much units count.")] = _list(TAUS),
     k: TopK = K.default,
-    denominator: DenominatorOption = "complement",
-    unseen: UnseenOption = "neutral",
+    denominator: DenominatorOption = DENOMINATOR.default,
+    unseen: UnseenOption = UNSEEN.default,
     seed: Annotated[int, typer.Option(help="For the criterion `random`.")] = 0,
     format: FormatOption = None,  # noqa: A002 - the option's name
-    split: SplitOption = "file",
+    split: SplitOption = SPLIT.default,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

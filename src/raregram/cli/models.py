@@ -29,7 +29,7 @@ from raregram.cli.options import (
 )
 from raregram.cli.printing import print_facts, print_json, report, say
 from raregram.errors import InputError, ParameterError, check_count, check_lam
-from raregram.options import EstimatorName, SpanCriterion
+from raregram.options import DENOMINATOR, ENGINE, KIND, LEVEL, SIDE, UNSEEN, EstimatorName, SpanCriterion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -73,8 +73,8 @@ def fit(
         float | None,
         typer.Option(help="The ridge; 0 for none. [default: 1e-05; for `backoff` 12 / n_de]", show_default=False),
     ] = None,
-    denominator: DenominatorOption = "complement",
-    unseen: UnseenOption = "neutral",
+    denominator: DenominatorOption = DENOMINATOR.default,
+    unseen: UnseenOption = UNSEEN.default,
     seed: Annotated[int, typer.Option(help="For the criterion `random`.")] = 0,
     keep_seen: Annotated[
         bool, typer.Option("--keep-seen", help="Keep the frequencies of items not selected, for `explain`.")
@@ -113,8 +113,8 @@ def fit(
             show_default=False,
         ),
     ] = None,
-    side: SideOption = "left",
-    kind: KindOption = "words",
+    side: SideOption = SIDE.default,
+    kind: KindOption = KIND.default,
     columns: Columns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -188,12 +188,12 @@ def score(
     interval: Annotated[
         bool, typer.Option("--interval", help="Add the columns lower and upper, an interval for the log ratio.")
     ] = False,
-    level: Level = 0.95,
+    level: Level = LEVEL.default,
     as_: Annotated[
         str, typer.Option("--as", help="The name of the new column; with --interval also NAME_lower and NAME_upper.")
     ] = "log_ratio",
     columns: Columns = None,
-    engine: EngineOption = "local",
+    engine: EngineOption = ENGINE.default,
     master: MasterOption = None,
     spark: SparkOption = None,
     as_json: AsJson = False,
@@ -257,9 +257,9 @@ def rank(
         Literal["log-ratio", "lower"],
         typer.Option(help="The log ratio, or the lower end of its interval: so that little evidence does not lead."),
     ] = "log-ratio",
-    level: Level = 0.95,
+    level: Level = LEVEL.default,
     columns: Columns = None,
-    engine: EngineOption = "local",
+    engine: EngineOption = ENGINE.default,
     master: MasterOption = None,
     spark: SparkOption = None,
     as_json: AsJson = False,

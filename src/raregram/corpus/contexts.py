@@ -167,14 +167,14 @@ def context_files(sources: Sequence[str]) -> list[str]:
     return found
 
 
-def labels_of(column: pa.Array, source: str) -> list[Any]:
+def labels_of(column: pa.Array, source: str) -> Any:
     """Return the labels of a batch: strings, or lists of them."""
     kind = column.type
     while is_list(kind) or pa.types.is_dictionary(kind):
         kind = kind.value_type
     if not is_text(kind) and not pa.types.is_null(kind):
         raise InputError(f"{source}: the column label must hold strings, or lists of them, not {column.type}")
-    return list(column.to_pylist())
+    return column if pa.types.is_string(column.type) else column.to_pylist()
 
 
 def frequencies_of(batch: Batch, name: str) -> npt.NDArray[Any]:

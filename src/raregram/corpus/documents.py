@@ -77,7 +77,7 @@ class Documents:
 class Policy:
     """What to do with a document that cannot be read: stop, or skip it and remember."""
 
-    on_error: str = "stop"
+    on_error: str = ON_ERROR.default
     skipped: int = 0
     examples: list[str] = field(default_factory=list)
     lock: Any = field(default_factory=threading.Lock, repr=False)
@@ -104,7 +104,7 @@ class Options:
     """How to read documents."""
 
     format: str | None = None  # None: recognise it
-    split: str = "file"  # what a document is in plain text
+    split: str = SPLIT.default  # what a document is in plain text
     cut: tuple[int, str] | None = None  # (n, kind): long plain texts may come in pieces that overlap by n - 1 items
     item_column: int = 0  # of CoNLL columns
     tag_column: int = -1

@@ -64,6 +64,9 @@ def distinct_labels(labels: Sequence[Any] | npt.NDArray[Any]) -> tuple[list[set[
 
 def _distinct_labels(labels: Sequence[Any] | npt.NDArray[Any]) -> tuple[list[Any], npt.NDArray[np.intp]]:
     """Return the distinct labels, which are few, and for each label its place among them."""
+    if isinstance(labels, pa.Array) and pa.types.is_string(labels.type):
+        encoded = labels.dictionary_encode(null_encoding="encode")
+        return encoded.dictionary.to_pylist(), np.asarray(encoded.indices)
     labels = labels.to_pylist() if isinstance(labels, pa.Array | pa.ChunkedArray) else labels
     try:
         encoded = pa.array(labels, pa.string(), from_pandas=True).dictionary_encode(null_encoding="encode")

@@ -22,7 +22,21 @@ from raregram.counts.kernel import Plan
 from raregram.counts.storage import Span, SpanTable, is_raregram_file
 from raregram.counts.table import Counts, tuple_of, two_frequencies
 from raregram.errors import InputError, ParameterError, check_choice, check_count
-from raregram.options import ENGINE
+from raregram.options import (
+    DENOMINATOR,
+    ENGINE,
+    KIND,
+    MIN_COUNT,
+    ON_ERROR,
+    SIDE,
+    SPANS,
+    Denominator,
+    Engine,
+    Kind,
+    N,
+    OnError,
+    Side,
+)
 from raregram.text.ngrams import parse_ngrams
 
 if TYPE_CHECKING:
@@ -38,23 +52,23 @@ def count(
     numerator: Any = None,
     denominator: Any = None,
     n: int | None = None,
-    side: str = "left",
+    side: Side = SIDE.default,
     targets: Sequence[str] | None = None,
-    spans: Sequence[str] = ("units",),
-    kind: str = "words",
+    spans: Sequence[str] = SPANS.default,
+    kind: Kind = KIND.default,
     pad: bool = False,
     shape: str | None = None,
-    min_count: int = 1,
+    min_count: int = MIN_COUNT.default,
     labels: Mapping[str, str] | None = None,
-    on_error: str = "stop",
+    on_error: OnError = ON_ERROR.default,
     threads: int | None = None,
     memory_limit: int | None = None,
-    engine: str = "local",
+    engine: Engine = ENGINE.default,
     session: Any = None,
     master: str | None = None,
     progress: Callable[[int], None] = lambda documents: None,
     columns: Mapping[str, str] | None = None,
-    f_de: str = "complement",
+    f_de: Denominator = DENOMINATOR.default,
     **reading: Any,
 ) -> Counts:
     """Count the contexts of documents, or contexts that come one by one.
@@ -112,7 +126,7 @@ def count(
         )
     options = Options(**reading, policy=policy)
     plan = Plan(
-        n=10 if n is None else n,
+        n=N.default if n is None else n,
         targets=None if targets is None else target_names(targets),
         pad=pad,
         labels=labels,
@@ -183,7 +197,7 @@ class ContextFiles:
     sources: Sequence[str]  # paths, or "-" for standard input; count files may be among them
     rename: Mapping[str, str] | None = None  # see `read_contexts`
     target: str | None = None  # what the numerator of tables with two frequencies is called; None: see `_target`
-    f_de: str = "complement"  # what `f_de` counts in such tables; see `Counts.from_ngrams`
+    f_de: Denominator = DENOMINATOR.default  # what `f_de` counts in such tables; see `Counts.from_ngrams`
 
     def count_files(self) -> list[str]:
         """Return the count files among them."""
@@ -268,7 +282,7 @@ def read_counts(
     n: int | None = None,
     target: str | None = None,
     *,
-    denominator: str = "complement",
+    denominator: Denominator = DENOMINATOR.default,
     threads: int | None = None,
     memory_limit: int | None = None,
     progress: Callable[[int], None] = lambda rows: None,

@@ -22,7 +22,7 @@ from raregram.counts.sorting import Order, find_heads, group_rows
 from raregram.counts.storage import Span, SpanRows
 from raregram.counts.table import Ints, counts_header, parse_spans, shape_name, suffix
 from raregram.errors import check_count
-from raregram.options import KIND, SIDE
+from raregram.options import KIND, MIN_COUNT, SIDE, SPANS, N
 from raregram.text.ngrams import LONGEST_NGRAM
 from raregram.text.vocabulary import Codes, Encoder
 
@@ -31,14 +31,14 @@ from raregram.text.vocabulary import Codes, Encoder
 class Plan:
     """What is to be counted."""
 
-    n: int = 10
-    side: str = "left"
-    kind: str = "words"
+    n: int = N.default
+    side: str = SIDE.default
+    kind: str = KIND.default
     targets: tuple[str, ...] | None = None  # None: every label
-    spans: tuple[str, ...] = ("units",)
+    spans: tuple[str, ...] = SPANS.default
     pad: bool = False
     shape: str | None = None  # the name of a shape function; None: that of the kind of items
-    min_count: int = 1  # spans of two and more items seen less often are dropped in the end
+    min_count: int = MIN_COUNT.default  # spans of two and more items seen less often are dropped in the end
     labels: Mapping[str, str] | None = None  # what labels are called in the count; None: as they are
     everything: str | None = None  # a target to which all contexts belong: one of two plain samples
 

@@ -20,7 +20,7 @@ from raregram.counts import storage
 from raregram.counts.sorting import group_rows
 from raregram.counts.storage import Span, SpanRows, SpanTable, span_order
 from raregram.errors import InputError, ParameterError, check_choice, check_count, must_be, name_some
-from raregram.options import DENOMINATOR, KIND, SIDE
+from raregram.options import DENOMINATOR, KIND, MIN_COUNT, SIDE, SPANS
 from raregram.text.ngrams import LONGEST_NGRAM, NGrams, NGramsLike, Where, as_sequence, nth_ngram, parse_ngrams
 from raregram.text.shapes import shape_function
 from raregram.text.vocabulary import Codes, build_vocabulary
@@ -49,7 +49,7 @@ class Counts:
     items: pa.Array  # string, distinct, in byte order; an item number is an index into it
     rows: Mapping[Span, SpanRows]  # values: (rows, 1 + targets), in the order of `totals`
     pad: bool = False  # whether contexts reach beyond the ends of a document
-    min_count: int = 1  # longer spans that were seen less often were dropped
+    min_count: int = MIN_COUNT.default  # longer spans that were seen less often were dropped
     shape: str | None = None  # the name of the shape function, where shapes are counted
 
     @classmethod
@@ -59,10 +59,10 @@ class Counts:
         labels: Sequence[Any] | npt.NDArray[Any],
         *,
         targets: Sequence[str] | None = None,
-        spans: Sequence[str] = ("units",),
+        spans: Sequence[str] = SPANS.default,
         n: int | None = None,
-        side: str = "left",
-        kind: str = "words",
+        side: str = SIDE.default,
+        kind: str = KIND.default,
         shape: str | None = None,
         where: Where = nth_ngram,
     ) -> Counts:
@@ -104,11 +104,11 @@ class Counts:
         n_nu: int | None = None,
         n_de: int | None = None,
         target: str = "target",
-        denominator: str = "complement",
+        denominator: str = DENOMINATOR.default,
         spans: Sequence[str] = ("units", "whole"),
         n: int | None = None,
-        side: str = "left",
-        kind: str = "words",
+        side: str = SIDE.default,
+        kind: str = KIND.default,
         shape: str | None = None,
         where: Where = nth_ngram,
     ) -> Counts:
@@ -193,12 +193,12 @@ class Counts:
         """The digest of a table that was read from a file; None where it would have to be found first."""
         return None
 
-    def frequencies(self, span: Span, target: str, denominator: str = "complement") -> tuple[Ints, Ints]:
+    def frequencies(self, span: Span, target: str, denominator: str = DENOMINATOR.default) -> tuple[Ints, Ints]:
         """Return f_nu and f_de of every row of a span."""
         values = self.rows[span].values
         return _against(values[:, self.column(target)], values[:, 0], denominator)
 
-    def sizes(self, target: str, denominator: str = "complement") -> tuple[int, int]:
+    def sizes(self, target: str, denominator: str = DENOMINATOR.default) -> tuple[int, int]:
         """Return n_nu and n_de."""
         n_nu, n_de = _against(self.totals[self.column(target)], self.totals[0], denominator)
         return int(n_nu), int(n_de)

@@ -34,7 +34,22 @@ from raregram.measure.processes import map_in_processes
 from raregram.measure.tune import Grid, Trial, choose
 from raregram.models import ratios
 from raregram.models.model import Model
-from raregram.options import CRITERIA, LAMS, PRIORS, SIZES, TAUS, K
+from raregram.options import (
+    CRITERIA,
+    DENOMINATOR,
+    KIND,
+    LAMS,
+    PRIORS,
+    SEED,
+    SIDE,
+    SIZES,
+    SPLIT,
+    TAUS,
+    UNSEEN,
+    Denominator,
+    K,
+    N,
+)
 from raregram.show.heatmap import all_boundaries, split_text
 
 SPLITS = ("train", "valid", "test")
@@ -62,17 +77,17 @@ class Config:
 
     corpus: str | tuple[str, ...] = "reuters"  # or paths of tagged documents in any format
     format: str | None = None  # of those; None: it is recognised
-    split: str = "file"  # what a document is in running text
-    seed: int = 0
+    split: str = SPLIT.default  # what a document is in running text
+    seed: int = SEED.default
     train: int = 10_000  # documents
     valid: int = 3_000
     test: int = 3_000
-    n: int = 10
-    side: str = "left"
-    kind: str = "words"
+    n: int = N.default
+    side: str = SIDE.default
+    kind: str = KIND.default
     targets: tuple[str, ...] = ("LOC", "PER")
-    denominator: str = "complement"
-    unseen: str = "neutral"
+    denominator: Denominator = DENOMINATOR.default
+    unseen: str = UNSEEN.default
     k: int = K.default
     criteria: tuple[str, ...] = CRITERIA
     sizes: tuple[int, ...] = SIZES

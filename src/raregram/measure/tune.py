@@ -27,7 +27,7 @@ from raregram.models import ratios, selection
 from raregram.models.fit import fit
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
-from raregram.options import ALPHAS, PRIORS, TAUS, K
+from raregram.options import ALPHAS, DENOMINATOR, PRIORS, SEED, TAUS, UNSEEN, Denominator, EstimatorName, K
 from raregram.text.vocabulary import ABSENT, encode_items
 
 
@@ -36,7 +36,7 @@ class Trial:
     """One setting of an estimator, and the F1 that it reaches."""
 
     target: str
-    estimator: str
+    estimator: EstimatorName
     criterion: str | None  # None: all used
     size: int | None
     lam: float
@@ -55,9 +55,9 @@ class Grid:
     counts: Counts
     target: str
     contexts: Counts
-    denominator: str = "complement"
-    unseen: str = "neutral"
-    seed: int = 0
+    denominator: Denominator = DENOMINATOR.default
+    unseen: str = UNSEEN.default
+    seed: int = SEED.default
     k: int = K.default
 
     def __post_init__(self) -> None:

@@ -7,21 +7,22 @@ from raregram.errors import InputError, ParameterError
 from raregram.models.base import Settings
 from raregram.models.model import Model
 from raregram.models.registry import find_estimator
+from raregram.options import DENOMINATOR, ESTIMATOR, SEED, TAU, UNSEEN, Denominator, EstimatorName, Unseen
 
 
 def fit(
     counts: Counts,
     target: str | None = None,
-    estimator: str = "selective",
+    estimator: EstimatorName = ESTIMATOR.default,
     *,
     criterion: str | None = None,
     size: int | None = None,
     lam: float | None = None,
-    denominator: str = "complement",
-    unseen: str = "neutral",
-    seed: int = 0,
+    denominator: Denominator = DENOMINATOR.default,
+    unseen: Unseen = UNSEEN.default,
+    seed: int = SEED.default,
     keep_seen: bool = False,
-    tau: float = 0.5,
+    tau: float = TAU.default,
     unit_lam: float | None = None,
     longest: int | None = None,
     shapes: bool | None = None,

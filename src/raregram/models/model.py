@@ -21,6 +21,7 @@ from raregram.models.base import COLUMNS, Estimator, Settings
 from raregram.models.explain import Explanation
 from raregram.models.ratios import Floats
 from raregram.models.registry import ESTIMATORS, read_settings
+from raregram.options import LEVEL
 from raregram.text.ngrams import (
     NGrams,
     NGramsLike,
@@ -117,7 +118,7 @@ class Model:
         parts = [estimator.score(self._encode(part, first)) for first, part in chunks(ngrams)]
         return np.concatenate(parts) if parts else np.empty(0)
 
-    def interval(self, ngrams: NGramsLike, level: Any = 0.95) -> Floats:
+    def interval(self, ngrams: NGramsLike, level: Any = LEVEL.default) -> Floats:
         """Return an interval for the log ratio of each N-gram, (N-grams, 2): its lower and its upper end.
 
         It comes from the posterior of the frequencies, so it is narrow where much was seen and wide where little was;

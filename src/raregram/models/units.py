@@ -18,7 +18,7 @@ from raregram.models import intervals, ratios, selection
 from raregram.models.base import BLOCK, Facts, LookupEstimator, ModelRows, Options, Parameters, Settings
 from raregram.models.frequencies import Index, pool
 from raregram.models.ratios import Floats
-from raregram.options import UNSEEN
+from raregram.options import SEED, UNSEEN
 from raregram.text.vocabulary import Codes
 
 
@@ -26,7 +26,7 @@ from raregram.text.vocabulary import Codes
 class ProductParameters(Parameters):
     """The ridge, and the factor of an item that was never seen at its position."""
 
-    unseen: str = "neutral"
+    unseen: str = UNSEEN.default
 
     def check(self) -> None:
         """Raise `ParameterError` for whatever is out of its range."""
@@ -138,7 +138,7 @@ class SelectiveParameters(ProductParameters):
 
     criterion: str
     size: int  # items per position
-    seed: int = 0  # of the criterion "random"
+    seed: int = SEED.default  # of the criterion "random"
 
     def check(self) -> None:
         """Raise `ParameterError` for whatever is out of its range."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raregram.errors import CONTROLS, InputError, check_count, printable, shorten
+from raregram.options import KIND
 from raregram.text.tokenize import bytes_of, insert_pads, is_list, is_text, split_texts
 
 NGramsLike: TypeAlias = Any  # sequence of strings or of sequences of items, NumPy or Arrow array of either
@@ -83,7 +84,7 @@ def chunks(ngrams: NGramsLike, size: int = CHUNK) -> Iterator[tuple[int, NGramsL
 def parse_ngrams(
     ngrams: NGramsLike,
     n: int | None = None,
-    kind: str = "words",
+    kind: str = KIND.default,
     where: Where = nth_ngram,
     pad: str | None = None,
 ) -> NGrams:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from raregram.options import KIND
 from raregram.text.tokenize import Ints, bytes_of, ends_of, split_distinct
 
 Codes: TypeAlias = npt.NDArray[np.int32]
@@ -29,7 +30,7 @@ class Encoder:
     the same in a third of the time, and Numba takes half a second to load.
     """
 
-    def __init__(self, vocabulary: pa.Array, kind: str = "words") -> None:
+    def __init__(self, vocabulary: pa.Array, kind: str = KIND.default) -> None:
         self.vocabulary = vocabulary
         self.kind = kind
         self.bytes = 0  # of text so far

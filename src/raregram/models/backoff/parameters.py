@@ -11,6 +11,7 @@ from raregram.counts.table import suffix
 from raregram.errors import check_choice, check_count, check_lam, must_be
 from raregram.models.base import Parameters
 from raregram.models.selection import CRITERIA
+from raregram.options import SEED
 
 CRITERIA_OF_SPANS = ("gain", *CRITERIA)  # "gain": what a span adds to a simpler estimate
 LEAST_LAM, LARGEST_LAM = 1e-30, 1e30  # beyond them ratios leave the range of doubles
@@ -28,7 +29,7 @@ class BackoffParameters(Parameters):
     shape: str | None = None  # the name of the shape function
     criterion: str = "gain"
     size: int | None = None
-    seed: int = 0
+    seed: int = SEED.default
     max_bytes: int | None = None
     keeps_seen: bool = False
 
