@@ -46,7 +46,7 @@ def atomic_path(path: PathLike) -> Iterator[Path]:
     finished temporary file is copied into it.
     """
     target = _find_target(path)
-    with write_errors_named(target.path), _temporary(target.beside, "tmp") as temporary:
+    with write_errors_named(target.path), _temporary(target.beside) as temporary:
         if target.mode is not None:
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL, 0o600))
             temporary.chmod(target.mode)
@@ -66,7 +66,7 @@ def atomic_path(path: PathLike) -> Iterator[Path]:
 def check_target(path: PathLike) -> None:
     """Raise if a file cannot be written, for work that takes long to find out before it begins."""
     target = _find_target(path)
-    with write_errors_named(target.path), _temporary(target.beside, "tmp"):
+    with write_errors_named(target.path), _temporary(target.beside):
         pass
 
 
@@ -111,17 +111,6 @@ def _descriptor(path: Path) -> int | None:
 
 
 @contextmanager
-def spill_folder(path: PathLike) -> Iterator[Path]:
-    """Give an empty folder beside a file for what does not fit into memory, and remove it in the end."""
-    target = _find_target(path)
-    with ExitStack() as stack:
-        with write_errors_named(target.path):
-            folder = stack.enter_context(_temporary(target.beside, "spill"))
-            folder.mkdir(mode=0o700)
-        yield folder
-
-
-@contextmanager
 def sole_use(folder: Path) -> Iterator[None]:
     """Keep other runs away from a folder in which a run that is broken off leaves what it has finished."""
     with ExitStack() as stack:
@@ -145,7 +134,7 @@ def write_errors_named(path: PathLike) -> Iterator[None]:
 
 
 @contextmanager
-def _temporary(final: Path, purpose: str) -> Iterator[Path]:
+def _temporary(final: Path) -> Iterator[Path]:
     """Give a temporary name beside a file; remove what has it in the end, and what killed runs left."""
     if not final.parent.is_dir():
         raise FileError(f"cannot write {final}: the folder {final.parent} does not exist")
@@ -153,7 +142,7 @@ def _temporary(final: Path, purpose: str) -> Iterator[Path]:
     stem = final.with_name(f".{final.name}.{secrets.token_hex(8)}")
     with _locked(Path(f"{stem}.lock")):
         try:
-            yield Path(f"{stem}.{purpose}")
+            yield Path(f"{stem}.tmp")
         finally:
             _remove_all(stem)
 
@@ -175,7 +164,7 @@ def _locked(path: Path, blocking: bool = True) -> Iterator[None]:
 
 def _remove_abandoned(final: Path) -> None:
     """Remove the temporary files of a file that nobody works on any more."""
-    ours = re.compile(rf"(\.{re.escape(final.name)}\.[0-9a-f]{{16}})\.(?:tmp|spill|lock)")
+    ours = re.compile(rf"(\.{re.escape(final.name)}\.[0-9a-f]{{16}})\.(?:tmp|lock)")
     names = (ours.fullmatch(path.name) for path in final.parent.glob(f".{glob.escape(final.name)}.*"))
     for stem in {final.with_name(name[1]) for name in names if name}:
         with suppress(OSError), _file_lock(Path(f"{stem}.lock")).acquire(blocking=False):  # else it is in use
@@ -191,7 +180,6 @@ def _file_lock(path: Path) -> Any:
 def _remove_all(stem: Path) -> None:
     """Remove the temporary files that begin with a name; the lock last, as it tells that they are in use."""
     Path(f"{stem}.tmp").unlink(missing_ok=True)
-    shutil.rmtree(f"{stem}.spill", ignore_errors=True)
     Path(f"{stem}.lock").unlink(missing_ok=True)
 
 
