@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 import raregram as rg
 from conftest import corpora
 from raregram.counts.storage import SpanRows
-from raregram.counts.table import DENOMINATORS, SIDES
 from raregram.errors import FileError, InputError, ParameterError
 from raregram.models.backoff.pairs import PairTable
 from raregram.models.backoff.parameters import CRITERIA_OF_SPANS
 from raregram.models.backoff.prune import LEAST_GAIN
 from raregram.models.model import MANY
+from raregram.options import DENOMINATOR, SIDE
 from raregram.text.ngrams import CHUNK
 from raregram.text.shapes import SHAPES, letter_shape, word_shape
 from raregram.text.vocabulary import ABSENT
@@ -56,14 +56,14 @@ def fits(draw, n=4):
     counted, of_shapes = draw(st.integers(1, n)), draw(st.integers(0, n))
     spans = ["units", f"suffixes:{counted}", *([f"shapes:{of_shapes}"] if of_shapes else [])]
     return (
-        {"spans": spans, "side": draw(st.sampled_from(SIDES))},
+        {"spans": spans, "side": draw(st.sampled_from(SIDE.choices))},
         {
             "lam": draw(st.sampled_from([1e-4, 0.02, 0.3])),
             "unit_lam": draw(st.sampled_from([1e-3, 0.05, 0.7])),
             "tau": draw(st.sampled_from([0.0, 0.3, 0.5, 1.0])),
             "longest": draw(st.integers(0, counted)),
             "shapes": draw(st.booleans()) if of_shapes else False,
-            "denominator": draw(st.sampled_from(DENOMINATORS)),
+            "denominator": draw(st.sampled_from(DENOMINATOR.choices)),
         },
     )
 
@@ -368,7 +368,13 @@ def test_shapes_that_were_never_seen_change_nothing_at_all(sample, how, data):
 
 
 @settings(max_examples=60)
-@given(samples(), st.sampled_from(SIDES), st.sampled_from(DENOMINATORS), st.sampled_from([1e-5, 0.1, 2.0]), st.data())
+@given(
+    samples(),
+    st.sampled_from(SIDE.choices),
+    st.sampled_from(DENOMINATOR.choices),
+    st.sampled_from([1e-5, 0.1, 2.0]),
+    st.data(),
+)
 def test_units_alone_are_the_product_estimator(sample, side, denominator, lam, data):
     counts = count(sample, spans=["suffixes:2"], side=side)
     product = rg.fit(counts, "T", "product", lam=lam, denominator=denominator)
@@ -433,7 +439,7 @@ def test_more_copies_at_the_target_never_lower_the_ratio(sample, how, copies, da
 
 
 @settings(max_examples=100, derandomize=True)
-@given(samples(), st.sampled_from(SIDES), st.sampled_from([0.5, 0.8, 1]), st.integers(1, 5), st.data())
+@given(samples(), st.sampled_from(SIDE.choices), st.sampled_from([0.5, 0.8, 1]), st.integers(1, 5), st.data())
 def test_more_copies_never_lower_the_ratio_with_shapes_either(sample, side, tau, copies, data):
     """With the usual ridges, and whether or not the items were seen; a tiny tau could be an exception."""
     context = data.draw(st.sampled_from(probes_of(sample, data.draw)))
@@ -874,7 +880,7 @@ def test_parts_of_a_long_input_are_read_each_in_its_way(newswire, newswire_model
         newswire_model.log_ratio([*odd, "in in in"])
 
 
-@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("side", SIDE.choices)
 def test_padded_contexts_few_and_many(side):
     documents = [{"text": f"{first} in Rome", "spans": [(2, 3, "T")]} for first in ("walked", "He", "12", "at")]
     documents += [{"text": "in the Name of", "spans": []}] * 3
@@ -912,7 +918,7 @@ def test_white_space_inside_items_is_part_of_them(monkeypatch):
 # Small and extreme cases
 
 
-@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("side", SIDE.choices)
 @pytest.mark.parametrize("kind", ["words", "letters"])
 def test_a_target_with_one_context_of_one_item(side, kind, tmp_path):
     counts = rg.Counts.from_contexts(

@@ -15,7 +15,8 @@ import pytest
 
 import raregram as rg
 from conftest import peak_kilobytes
-from raregram.cli import main, options
+from raregram import options
+from raregram.cli import main
 from raregram.models.backoff.estimate import PRIOR_CONTEXTS, UNIT_RIDGE
 from raregram.models.backoff.parameters import CRITERIA_OF_SPANS
 from raregram.models.explain import Explanation, Term

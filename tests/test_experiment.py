@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import raregram as rg
+from raregram import options
 from raregram.errors import InputError, ParameterError, RaregramError
 from raregram.measure import experiment
-from raregram.measure import tune as tuning
 from raregram.measure.evaluate import evaluate
 from raregram.measure.experiment import Config
 from raregram.measure.processes import map_in_processes
@@ -115,6 +115,8 @@ def test_the_results_are_the_same_as_ever(tmp_path):
         shapes=4, worths=(6.0, 24.0), taus=(0.4, 0.6),
     )  # fmt: skip
     made = without_times(experiment.run(settings, pa.Table.from_pylist(made_articles(300, 120)), tmp_path))
+    for part in ("cells", "chosen"):  # frozen before there was another estimator
+        made[part] = [entry for entry in made[part] if entry["estimator"] != "smoothed"]
     text = {part: json.dumps(made[part], sort_keys=True).encode() for part in FROZEN}
     assert {part: hashlib.sha256(text[part]).hexdigest()[:16] for part in FROZEN} == FROZEN
 
@@ -143,8 +145,8 @@ def test_the_cells_equal_a_slow_implementation(results, config, documents):
     parts = [[documents[i] for i in order[a:b]] for a, b in ((0, 60), (60, 80), (80, 100))]
     cells = [cell for cell in results["cells"] if cell["estimator"] != "backoff"]
     chosen = [cell for cell in cells if cell["test_f1"] is not None]
-    assert len(cells) == 2 * (3 + len(tuning.CRITERIA) * 3 * 2 + len(tuning.ALPHAS))
-    assert len(chosen) == 2 * (2 + len(tuning.CRITERIA) * 3 + 1)
+    assert len(cells) == 2 * (3 + len(options.CRITERIA) * 3 * 2 + len(options.ALPHAS))
+    assert len(chosen) == 2 * (2 + len(options.CRITERIA) * 3 + 1)
     assert {cell["estimator"] for cell in chosen} == {"product", "selective", "smoothed"}
     smoothed = [cell for cell in cells if cell["estimator"] == "smoothed"]
     for cell in [*chosen[::5], *cells[::17], *smoothed]:

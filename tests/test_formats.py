@@ -312,7 +312,8 @@ def test_strange_tables_are_named(table, message):
 def test_a_table_of_ngrams_is_not_documents(tmp_path):
     pq.write_table(pa.table({"ngram": ["a b"], "f_nu": [1], "f_de": [2]}), tmp_path / "t.parquet")
     with pytest.raises(InputError, match=r"t\.parquet holds contexts, not documents"):
-        rg.count(tmp_path / "t.parquet")
+        rg.count(numerator=tmp_path / "t.parquet", denominator=tmp_path / "t.parquet")
+    assert rg.count(tmp_path / "t.parquet") == rg.Counts.from_ngrams(["a b"], [1], [2], spans=["units"])
 
 
 def test_large_strings_and_dictionaries_are_strings():

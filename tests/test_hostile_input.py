@@ -42,7 +42,6 @@ from raregram.corpus.formats import (
 )
 from raregram.counts.count import read_counts
 from raregram.errors import FileError, InputError, ParameterError, RaregramError
-from raregram.text import ngrams as contexts
 from reliability import subjects
 
 RAREGRAM = Path(sys.executable).with_name("raregram")
@@ -175,7 +174,7 @@ def test_files_that_can_only_be_read_whole_have_a_bound(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("targets", [None, ["L7"]])
 def test_labels_become_targets_only_if_they_are_not_far_too_many(monkeypatch, targets):
-    monkeypatch.setattr(contexts, "MOST_LABELS", 10)
+    monkeypatch.setattr("raregram.corpus.labels.MOST_LABELS", 10)
     corpora = [{"items": ["a"], "spans": [(0, 1, f"L{number}")]} for number in range(11)]
     ngrams, labels = ["a"] * 11, [f"L{number}" for number in range(11)]
     if targets is None:
@@ -188,7 +187,7 @@ def test_labels_become_targets_only_if_they_are_not_far_too_many(monkeypatch, ta
 
 
 def test_labels_of_all_batches_are_counted_together(tmp_path, monkeypatch):
-    monkeypatch.setattr(contexts, "MOST_LABELS", 10)
+    monkeypatch.setattr("raregram.corpus.labels.MOST_LABELS", 10)
     lines = "".join(json.dumps({"text": "a", "spans": [[0, 1, f"L{number}"]]}) + "\n" for number in range(12))
     (tmp_path / "d.jsonl").write_text(lines)
     with pytest.raises(InputError, match="there are 11 labels"):

@@ -244,10 +244,12 @@ def test_a_missing_library_is_said_before_the_work(folder, monkeypatch):
     code, _, error = run("tag", "no such file", "--out", "t.parquet")
     assert code == 1
     assert "pip install 'raregram[ner]'" in error
-    (folder / "a.txt").write_text("a b c")
-    (folder / "b.spacy").write_bytes(b"")
+    documents = folder / "documents"
+    documents.mkdir()
+    (documents / "a.txt").write_text("a b c")
+    (documents / "b.spacy").write_bytes(b"")
     with pytest.raises(MissingExtraError, match="ner"):
-        rg.count(folder, n=1)
+        rg.count(documents, n=1)
 
 
 def test_a_target_with_a_slash_is_served(folder):

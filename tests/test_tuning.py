@@ -10,6 +10,7 @@ from sklearn.metrics import average_precision_score
 
 import raregram as rg
 from conftest import corpora
+from raregram import options
 from raregram.errors import InputError, ParameterError
 from raregram.measure import evaluate as evaluation
 from raregram.measure import tune as tuning
@@ -62,8 +63,8 @@ def test_the_grid_equals_fitting_and_ranking_each_cell(train, valid, k, denomina
     assume(0 < counts.sizes("LOC")[0] < counts.totals[0])
     assume(contexts.sizes("LOC")[0])
     grid = tuning.Grid(counts, "LOC", contexts, denominator, unseen, seed=3, k=k)
-    cells = [*grid.selective(tuning.CRITERIA, [2, 1, 50], [0.0, 1e-3]), *grid.all_used([0.0, 1e-3])]
-    assert len(cells) == len(tuning.CRITERIA) * 3 * 2 + 2
+    cells = [*grid.selective(options.CRITERIA, [2, 1, 50], [0.0, 1e-3]), *grid.all_used([0.0, 1e-3])]
+    assert len(cells) == len(options.CRITERIA) * 3 * 2 + 2
     for cell in cells:
         model = grid.fit(cell)
         assert cell.f1 == pytest.approx(naive_f1(model, contexts, "LOC", k), abs=1e-12), cell

@@ -91,7 +91,7 @@ class Corpus:
         self.memory_limit = memory_limit or MEMORY_LIMIT
         self.folder = folder or Path(tempfile.gettempdir())
         self.vocabulary: dict[str, int] = {}
-        self.labels: set[str] = set(plan.targets or ())
+        self.labels = {name for name in (plan.everything, *(plan.targets or ())) if name is not None}
         self.weights: dict[Weight, int] = {ONCE: 0}
         self.windows: dict[int, int] = {}  # how many there are of each weight
         self.spool = Spool(self.memory_limit // 16, self.folder)
