@@ -19,7 +19,6 @@ from raregram.errors import FileError, InputError, ParameterError
 from raregram.models.backoff.pairs import PairTable
 from raregram.models.backoff.parameters import CRITERIA_OF_SPANS
 from raregram.models.backoff.prune import LEAST_GAIN
-from raregram.models.model import MANY
 from raregram.options import DENOMINATOR, SIDE
 from raregram.text.ngrams import CHUNK
 from raregram.text.shapes import SHAPES, letter_shape, word_shape
@@ -30,6 +29,7 @@ ROUNDING = 2.0**-17
 
 # Some share a shape next to the boundary, some only further away, some are their own shape.
 SEEN = ["in", "at", "Rome", "Oslo", "walked", "talked", "walking", "1987", "Monday,", "--"]
+MANY = 1000
 UNSEEN = ["Bern", "jumped", "going", "12", "Friday,", "of", "(Xy", "é"]  # the last three: shapes never seen, too
 ITEMS = st.sampled_from(SEEN)
 PROBES = st.sampled_from(SEEN + UNSEEN)
