@@ -31,6 +31,7 @@ from raregram.counts.table import Counts, Ints
 from raregram.errors import InputError, ParameterError, check_count, check_lam, must_be, shorten
 from raregram.measure.evaluate import correct_types, evaluate_scores, training_frequency, types_for
 from raregram.measure.processes import map_in_processes
+from raregram.measure.score import all_boundaries, split_text
 from raregram.measure.tune import Grid, Trial, choose
 from raregram.models import ratios
 from raregram.models.model import Model
@@ -50,7 +51,6 @@ from raregram.options import (
     K,
     N,
 )
-from raregram.show.heatmap import all_boundaries, split_text
 
 SPLITS = ("train", "valid", "test")
 RUNS = 10  # of scoring, for its mean time

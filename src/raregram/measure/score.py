@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 
@@ -10,11 +12,14 @@ from raregram.corpus.formats.tables import from_batches
 from raregram.counts.encode import split_documents
 from raregram.counts.table import Ints
 from raregram.errors import must_be
+from raregram.models.base import Settings
 from raregram.models.model import Model
+from raregram.models.ratios import Floats
 from raregram.text.ngrams import NGramsLike
-from raregram.text.tokenize import insert_pads
+from raregram.text.tokenize import insert_pads, split_texts
 from raregram.text.vocabulary import Encoder
 
+PIECE = 1 << 17  # boundaries scored at a time, so that a long text needs little memory
 LOG_RATIO = "log_ratio"  # the usual name of the column that scoring adds
 
 
@@ -64,3 +69,50 @@ def score_items(model: Model, items: pa.Array, lengths: Ints) -> pa.Array:
     windows = numbers[starts[:, None] + np.arange(s.n)] if len(starts) else np.empty((0, s.n), np.int32)
     scores = model.log_ratio(model.number_rows(encoded.dictionary, windows))
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(scores))
+
+
+def split_text(text: str, kind: str) -> pa.Array:
+    """Return the items of a text."""
+    return split_texts(pa.array([text], pa.string()), kind)[0]
+
+
+def first_and_last(settings: Settings, length: int) -> tuple[int, int]:
+    """Return the first boundary with a context, and one past the last, in a document of so many items."""
+    if settings.pad:
+        return 0, length + 1
+    count = max(length - settings.n + 1, 0)
+    first = min(settings.n, length + 1) if settings.side == "left" else 0
+    return first, first + count
+
+
+def boundary_scores(model: Model, items: pa.Array, check: Callable[[], None] = lambda: None) -> Floats:
+    """Return the log ratio of every boundary that has a context, from the first to the last.
+
+    Args:
+        model: the model.
+        items: the items of one document.
+        check: called now and then; it may raise to stop the work.
+    """
+    s = model.settings
+    first, last = first_and_last(s, len(items))
+    parts = [np.empty(0)]
+    for begin in range(first, last, PIECE):
+        end = min(begin + PIECE, last)
+        check()
+        # All items that these boundaries need; a pad stands only where the document itself begins or ends.
+        low, high = (max(begin - s.n, 0), end - 1) if s.side == "left" else (begin, end - 1 + s.n)
+        piece = items[low:high]
+        scores = _score(model, piece)
+        skipped = begin - low - first_and_last(s, len(piece))[0]
+        parts.append(scores[skipped : skipped + end - begin])
+    return np.concatenate(parts)
+
+
+def _score(model: Model, items: pa.Array) -> Floats:
+    return np.asarray(score_items(model, items, np.array([len(items)])).flatten(), dtype=np.float64)
+
+
+def all_boundaries(model: Model, items: pa.Array) -> list[float | None]:
+    """Return the log ratios of all boundaries of a document, None where there is no context."""
+    first, last = first_and_last(model.settings, len(items))
+    return [*[None] * first, *boundary_scores(model, items).tolist(), *[None] * (len(items) + 1 - last)]

@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from raregram import __version__
 from raregram.measure.rank import Top
+from raregram.measure.score import PIECE, boundary_scores, first_and_last, split_text
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
 from raregram.serve import schemas
 from raregram.serve.errors import too_long
 from raregram.serve.models import ReadyModel
 from raregram.serve.registry import Registry, ServedModel
-from raregram.show.heatmap import PIECE, boundary_scores, first_and_last, split_text
 from raregram.text.ngrams import NGrams
 from raregram.text.tokenize import PAD
 
