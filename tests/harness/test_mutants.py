@@ -8,7 +8,7 @@ from pathlib import Path
 from reliability import mutants
 from reliability.mutants import Mutant
 
-SOURCE = Path(__file__).parents[1] / "src" / "raregram"
+SOURCE = Path(__file__).parents[2] / "src" / "raregram"
 LIST = """# Survivors
 
 ## Equivalent

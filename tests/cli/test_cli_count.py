@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from test_formats import CORPUS, write_conll, write_jsonl, write_slash
 
 import raregram as rg
 from raregram.measure.synthetic import zipf_documents
-from test_formats import CORPUS, write_conll, write_jsonl, write_slash
 
 RAREGRAM = Path(sys.executable).with_name("raregram")
 

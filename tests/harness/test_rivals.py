@@ -20,7 +20,7 @@ from benchmarks.rivals import REGISTRY, summary
 from benchmarks.rivals import data as rival_data
 from raregram.measure.experiment import Config
 
-PROJECT = Path(__file__).resolve().parent.parent
+PROJECT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = PROJECT / ".venv-bench"
 PYTHON = ENVIRONMENT / "bin/python"
 SIZE, K = 150, 200
