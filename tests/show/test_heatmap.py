@@ -13,7 +13,6 @@ import pytest
 import raregram as rg
 from raregram import drawing
 from raregram.errors import ParameterError
-from raregram.measure import score
 
 TEXT = "she was in Rome and he met Ann in Oslo"
 
@@ -61,7 +60,7 @@ def test_every_boundary_has_the_log_ratio_of_its_context(options, monkeypatch):
         else:
             assert score == model.log_ratio([context])[0]
     for piece in (1, 2, 3):
-        monkeypatch.setattr(score, "PIECE", piece)
+        monkeypatch.setattr("raregram.measure.score.PIECE", piece)
         assert rg.heat_map(model, TEXT).scores["LOC"] == scores
 
 
