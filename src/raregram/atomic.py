@@ -110,6 +110,11 @@ def _descriptor(path: Path) -> int | None:
     return None
 
 
+def place_beside(path: PathLike) -> Path:
+    """Return a file beside which temporary files can be made for what is written to a path, which may be a stream."""
+    return _find_target(path).beside
+
+
 @contextmanager
 def sole_use(folder: Path) -> Iterator[None]:
     """Keep other runs away from a folder in which a run that is broken off leaves what it has finished."""

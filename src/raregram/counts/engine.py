@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from raregram.atomic import write_errors_named
+from raregram.atomic import place_beside, write_errors_named
 from raregram.corpus.labels import check_labels
 from raregram.counts.encode import ONCE, Encoded, Weight
 from raregram.counts.kernel import Batch, Layer, Plan, count_span, count_suffixes, count_units, windows_of
@@ -43,8 +43,8 @@ T = TypeVar("T")
 class Spool:
     """Arrays of 32-bit numbers: the first ones in memory, those beyond a limit in a temporary file without a name."""
 
-    def __init__(self, limit: int, folder: Path) -> None:
-        self.limit, self.folder = limit, folder
+    def __init__(self, limit: int, beside: Path) -> None:
+        self.limit, self.beside = limit, beside
         self.file: Any = None
         self.arrays: list[Codes | tuple[int, tuple[int, ...]]] = []  # in memory, or (offset, shape) in the file
 
@@ -54,11 +54,13 @@ class Spool:
             self.limit -= array.nbytes
             self.arrays.append(array)
             return
-        with write_errors_named(self.folder / "a temporary file"):
+        with write_errors_named(self.beside):
             if self.file is None:
-                self.file = tempfile.TemporaryFile(dir=self.folder, prefix=".raregram")  # noqa: SIM115
+                self.file = tempfile.TemporaryFile(dir=self.beside.parent, buffering=0)  # noqa: SIM115
             self.arrays.append((self.file.seek(0, os.SEEK_END), array.shape))
-            self.file.write(np.ascontiguousarray(array).data)
+            left = memoryview(np.ascontiguousarray(array).view(np.uint8).ravel().data)
+            while left:  # a disk that becomes full takes a part
+                left = left[self.file.write(left) :]
 
     def read(self, which: int, start: int = 0, stop: int | None = None) -> Codes:
         """Return rows of an array."""
@@ -85,16 +87,16 @@ class Corpus:
     """All that is to be counted, encoded."""
 
     def __init__(
-        self, plan: Plan, memory_limit: int | None = None, folder: Path | None = None, threads: int = 1
+        self, plan: Plan, memory_limit: int | None = None, beside: Path | None = None, threads: int = 1
     ) -> None:
         self.plan, self.threads = plan, threads
         self.memory_limit = memory_limit or MEMORY_LIMIT
-        self.folder = folder or Path(tempfile.gettempdir())
+        self.beside = beside or Path(tempfile.gettempdir(), "a temporary file")
         self.vocabulary: dict[str, int] = {}
         self.labels = {name for name in (plan.everything, *(plan.targets or ())) if name is not None}
         self.weights: dict[Weight, int] = {ONCE: 0}
         self.windows: dict[int, int] = {}  # how many there are of each weight
-        self.spool = Spool(self.memory_limit // 16, self.folder)
+        self.spool = Spool(self.memory_limit // 16, self.beside)
         self.sizes: list[
             tuple[int, int, int, int]
         ] = []  # of each batch: items, documents, special windows; and `usual`
@@ -250,7 +252,7 @@ class Corpus:
         """Cut windows into ranges of a column's codes, of `sizes` windows; a frequent code by the next column."""
         bounds = _bounds(sizes, capacity)
         range_of = np.repeat(np.arange(len(bounds) - 1, dtype=np.uint16), np.diff(bounds))
-        spool = Spool(self.memory_limit // 16, self.folder)
+        spool = Spool(self.memory_limit // 16, self.beside)
         cuts = []
         for piece in pieces():
             of_window = range_of[piece[column]]
@@ -337,7 +339,7 @@ def encode_all(
     if threads is not None:
         check_count("threads", "a count", threads)
     threads = threads or os.cpu_count() or 1
-    corpus = Corpus(plan, memory_limit, None if beside is None else beside.absolute().parent, threads)
+    corpus = Corpus(plan, memory_limit, None if beside is None else place_beside(beside), threads)
     try:
         for encoded in in_threads(jobs, threads):
             corpus.add(encoded)
