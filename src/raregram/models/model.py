@@ -174,11 +174,12 @@ class Model:
         if texts is not None:
             keys, lengths, others = self._encoder.encode(texts)
             if (lengths == self.settings.n).all():
+                keys = keys.reshape(-1, self.settings.n)
+                if not self.estimator.uses_shapes:
+                    return np.where(keys < len(self.items), keys, np.int32(ABSENT))
                 known = np.arange(len(self.items), dtype=np.int32)
-                nearest, elsewhere = self._encode_items(others)
-                codes = np.concatenate([known, elsewhere])
-                of_nearest = codes if nearest is elsewhere else np.concatenate([known, nearest])
-                return self._take(of_nearest, codes, keys.reshape(-1, self.settings.n))
+                nearest, elsewhere = (np.concatenate([known, codes]) for codes in self._encode_items(others))
+                return self._take(nearest, elsewhere, keys)
         return self._encode_parsed(ngrams, first)
 
     def _encode_parsed(self, ngrams: NGramsLike, first: int) -> Codes:

@@ -18,25 +18,12 @@ def split_texts(texts: pa.Array, kind: str) -> tuple[pa.Array, Ints]:
     return _split_words(texts) if kind == "words" else _split_letters(texts)
 
 
-def split_distinct(texts: pa.Array, kind: str) -> tuple[pa.Array, npt.NDArray[np.int32], Ints]:
-    """Return the distinct items of texts as they come, the index of each item among them, and how many each text has.
+def split_behind_spaces(texts: pa.Array) -> tuple[pa.Array, Ints] | None:
+    """Return the words of texts, each with a space behind it, and how many each text has.
 
-    Words with single spaces between them are cut where they stand: each keeps the space behind it until only the
-    distinct ones are left, so that no text is copied word by word.
+    That needs no copy of every word. None where texts are not plain ASCII with single spaces between words.
     """
-    spaced = _with_single_spaces(texts) if kind == "words" else None
-    if spaced is None:
-        items, lengths = split_texts(texts, kind)
-        encoded = items.dictionary_encode()
-        return encoded.dictionary, np.asarray(encoded.indices, dtype=np.int32), lengths
-    words, lengths = spaced
-    encoded = words.dictionary_encode()
-    return pc.utf8_slice_codeunits(encoded.dictionary, 0, -1), np.asarray(encoded.indices, dtype=np.int32), lengths
-
-
-def _with_single_spaces(texts: pa.Array) -> tuple[pa.Array, Ints] | None:
-    """Cut plain ASCII texts behind each space; None where they have other white space, or two spaces in a row."""
-    ended = pc.binary_join_element_wise(texts, "", " ")
+    ended = add_space(texts)
     data, ends = bytes_of(ended), ends_of(ended)
     if not len(data) or (data - np.uint8(SPACE)).max() >= DELETE - SPACE:
         return None
@@ -45,6 +32,16 @@ def _with_single_spaces(texts: pa.Array) -> tuple[pa.Array, Ints] | None:
         return None
     words = pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data))
     return words, np.diff(np.searchsorted(offsets, ends), prepend=0)
+
+
+def add_space(items: pa.Array) -> pa.Array:
+    """Return items with a space behind each."""
+    return pc.binary_join_element_wise(items, "", " ")
+
+
+def remove_space(items: pa.Array) -> pa.Array:
+    """Undo `add_space`."""
+    return pc.utf8_slice_codeunits(items, 0, -1)
 
 
 def insert_pads(items: pa.Array, lengths: Ints, pads: Ints, side: str) -> pa.Array:

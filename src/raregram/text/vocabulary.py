@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from functools import cache
+from functools import cache, cached_property
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raregram.options import KIND
-from raregram.text.tokenize import Ints, bytes_of, ends_of, split_distinct
+from raregram.text.tokenize import Ints, add_space, bytes_of, ends_of, remove_space, split_behind_spaces, split_texts
 
 Codes: TypeAlias = npt.NDArray[np.int32]
 
@@ -53,16 +53,18 @@ class Encoder:
                 moved = text_bounds + np.int32(len(data))
                 codes, lengths, starts, sizes = loops.number_words(both, moved, len(self.vocabulary), self._table)
                 return codes, lengths, _cut_out(both, starts, sizes)
-        distinct, index, lengths = split_distinct(texts, self.kind)
-        codes, others = self.encode_distinct(distinct)
-        return codes[index], lengths, others
+        spaced = split_behind_spaces(texts) if self.kind == "words" else None
+        items, lengths = spaced or split_texts(texts, self.kind)
+        vocabulary = self.vocabulary if spaced is None else self._spaced_vocabulary
+        codes = encode_items(items, vocabulary)
+        unknown = np.flatnonzero(codes == ABSENT)
+        encoded = (items if len(unknown) == len(items) else items.take(pa.array(unknown))).dictionary_encode()
+        codes[unknown] = len(vocabulary) + np.asarray(encoded.indices)
+        return codes, lengths, encoded.dictionary if spaced is None else remove_space(encoded.dictionary)
 
-    def encode_distinct(self, items: pa.Array) -> tuple[Codes, pa.Array]:
-        """Return the codes of distinct items, and those of them that the vocabulary lacks."""
-        codes = encode_items(items, self.vocabulary)
-        absent = codes == ABSENT
-        codes[absent] = len(self.vocabulary) + np.arange(absent.sum(), dtype=np.int32)
-        return codes, items.filter(pa.array(absent))
+    @cached_property
+    def _spaced_vocabulary(self) -> pa.Array:
+        return add_space(self.vocabulary)
 
     def _loops(self, texts: pa.Array) -> ModuleType | None:
         """Return the compiled loops where they pay: they copy the table of the vocabulary, and have to be loaded."""
@@ -87,6 +89,8 @@ def _compiled() -> ModuleType | None:
 
 def encode_items(items: pa.Array, vocabulary: pa.Array) -> Codes:
     """Return the code of each item, `ABSENT` where a vocabulary does not have it."""
+    if not len(vocabulary):
+        return np.full(len(items), ABSENT, dtype=np.int32)
     found = pc.index_in(items, value_set=vocabulary)
     return np.array(found.fill_null(ABSENT), dtype=np.int32)
 
