@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 import raregram as rg
@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(config, items):
         if "MUTANT_UNDER_TEST" in os.environ:
             item._nodeid = item.nodeid  # mutmut 3.8 reads the name under which older versions of pytest had it
         test = getattr(item, "obj", None)
-        if is_hypothesis_test(test):
+        if getattr(test, "is_hypothesis_test", False):
             item.add_marker("property")
             own = getattr(test, "_hypothesis_internal_use_settings", None)  # of `@settings`, which beats a profile
             if own and own.max_examples > FEW and config.getoption("--hypothesis-profile") == "few":
