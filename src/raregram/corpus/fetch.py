@@ -201,10 +201,11 @@ def _npm_pack(work: Path, progress: Progress) -> Path:
         command, cwd=work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     with process:
-        while process.poll() is None:
+        log = None
+        while log is None:
+            progress(0)
             with suppress(subprocess.TimeoutExpired):
                 log, _ = process.communicate(timeout=NPM_POLL)
-            progress(0)
     archives = list(work.glob("*.tgz"))
     if process.returncode or len(archives) != 1:
         said = "\n  ".join([line for line in log.decode(errors="replace").splitlines() if line.strip()][-6:])
