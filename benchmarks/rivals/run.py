@@ -19,7 +19,8 @@ import pyarrow as pa
 from benchmarks.measuring import own_peak_bytes
 from benchmarks.rivals import Bools, Floats, Rival, Task, load
 from benchmarks.rivals.data import Data
-from raregram.measure.evaluate import TOP, f1_score, top_hits
+from raregram.measure.evaluate import f1_score, top_hits
+from raregram.options import K
 
 SCORINGS = 3  # rounds of scoring, of which the median counts
 LONG = 20.0  # seconds; a scoring that takes longer is not repeated
@@ -32,7 +33,7 @@ def main() -> None:
     parser.add_argument("size", type=int)
     parser.add_argument("target")
     parser.add_argument("rival")
-    parser.add_argument("--k", type=int, default=TOP)
+    parser.add_argument("--k", type=int, default=K.default)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--setting", type=json.loads, help="this one, without choosing on validation")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds; no new setting is tried near the end")

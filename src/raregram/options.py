@@ -6,10 +6,11 @@ imported, so `raregram --help` does not wait.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, get_args
 
-from raregram.errors import check_choice, check_count, check_lam, must_be
+from raregram.errors import check_choice, check_count, check_lam
 
 EstimatorName = Literal["mle", "direct", "smoothed", "product", "selective", "backoff"]
 Criterion = Literal["random", "tf", "cet", "chi2", "chi2_printed", "gss", "gss_abs"]
@@ -26,7 +27,6 @@ Split = Literal["file", "lines", "paragraphs"]
 OnError = Literal["stop", "skip"]
 Corpus = Literal["reuters"]
 Engine = Literal["local", "spark"]
-RankBy = Literal["log-ratio", "lower"]
 
 Value = TypeVar("Value")
 
@@ -39,8 +39,8 @@ class Option(Generic[Value]):
     default: Value
     help: str
     choices: tuple[str, ...] = ()  # or else a range:
-    at_least: float | None = None
-    at_most: float | None = None
+    at_least: float = 0
+    at_most: float = math.inf
     whole: bool = True  # whether numbers are whole ones
 
     def check(self, value: Any, owner: str) -> None:
@@ -48,12 +48,10 @@ class Option(Generic[Value]):
         if self.choices:
             check_choice(self.name, owner, value, self.choices)
         elif self.whole:
-            most = None if self.at_most is None else int(self.at_most)
-            check_count(self.name, owner, value, at_least=int(self.at_least or 0), at_most=most)
+            most = None if self.at_most == math.inf else int(self.at_most)
+            check_count(self.name, owner, value, at_least=int(self.at_least), at_most=most)
         else:
             check_lam(value, owner, self.name)
-            if self.at_most is not None and not (self.at_least or 0) <= value <= self.at_most:
-                raise must_be(self.name, owner, f"from {self.at_least or 0:g} to {self.at_most:g}", value)
 
 
 # --- what is counted ---------------------------------------------------------------------------------------------
@@ -95,7 +93,7 @@ BACKOFF_LAM: Option[float] = Option(
 )  # fmt: skip
 UNIT_RIDGE = 10  # the ridge of units and shapes of `backoff` over that of suffixes
 TAU: Option[float] = Option(
-    "tau", 0.5, "For `backoff`: how much the single items count; 1 takes them as independent.", at_most=1, whole=False
+    "tau", 0.5, "For `backoff`: how much the single items count; 1 takes them as independent.", whole=False
 )
 DENOMINATOR: Option[Denominator] = Option(
     "denominator",

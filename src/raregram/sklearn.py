@@ -14,7 +14,7 @@ from raregram.models.fit import fit
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
 from raregram.models.registry import find_estimator
-from raregram.options import ESTIMATOR, UNSEEN, EstimatorName, Unseen
+from raregram.options import CRITERION, ESTIMATOR, LAM, SIZE, UNSEEN, EstimatorName, Unseen
 from raregram.text.ngrams import LONGEST_NGRAM, NGrams
 
 try:
@@ -58,9 +58,9 @@ class FeatureSelectiveLR(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         estimator: EstimatorName = ESTIMATOR.default,
         *,
-        criterion: str = "cet",
-        size: int = 10_000,
-        lam: float = 1e-5,
+        criterion: str = CRITERION.default,
+        size: int = SIZE.default,
+        lam: float = LAM.default,
         unseen: Unseen = UNSEEN.default,
         fit_prior: bool = True,
         random_state: int | None = 0,

@@ -17,9 +17,8 @@ import raregram as rg
 from conftest import peak_kilobytes
 from raregram import options
 from raregram.cli import main
-from raregram.models.backoff.estimate import PRIOR_CONTEXTS, UNIT_RIDGE
-from raregram.models.backoff.parameters import CRITERIA_OF_SPANS
 from raregram.models.explain import Explanation, Term
+from raregram.models.selection import CRITERIA
 
 RAREGRAM = Path(sys.executable).with_name("raregram")
 SPANS = ["units", "suffixes:5", "shapes:8"]
@@ -65,7 +64,7 @@ def run(folder, monkeypatch, capfd):
 
 
 def test_the_command_offers_the_criteria_of_the_library():
-    assert get_args(options.SpanCriterion) == CRITERIA_OF_SPANS
+    assert get_args(options.SpanCriterion) == ("gain", *CRITERIA)
 
 
 @pytest.mark.parametrize("source", ["train.tsv", "train.counts"])
@@ -79,8 +78,8 @@ def test_fit_counts_suffixes_and_shapes_and_has_the_defaults_of_the_library(run,
     expected = folder / ("named.rgm" if source == "train.counts" else "loc.rgm")
     assert (folder / "mine.rgm").read_bytes() == expected.read_bytes()
     assert (facts["criterion"], facts["size"], facts["tau"], facts["max_bytes"]) == ("gain", None, 0.5, None)
-    assert facts["lam"] == PRIOR_CONTEXTS / facts["n_de"]
-    assert facts["unit_lam"] == UNIT_RIDGE * facts["lam"]
+    assert facts["lam"] == 12 / facts["n_de"]
+    assert facts["unit_lam"] == 10 * facts["lam"]
     assert (facts["longest"], facts["longest_shapes"], facts["shape"]) == (4, 4, "words")
 
 

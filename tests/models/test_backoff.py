@@ -17,9 +17,8 @@ from conftest import corpora
 from raregram.counts.storage import SpanRows
 from raregram.errors import FileError, InputError, ParameterError
 from raregram.models.backoff.pairs import PairTable
-from raregram.models.backoff.parameters import CRITERIA_OF_SPANS
 from raregram.models.backoff.prune import LEAST_GAIN
-from raregram.options import DENOMINATOR, SIDE
+from raregram.options import DENOMINATOR, SIDE, SPAN_CRITERION
 from raregram.text.ngrams import CHUNK
 from raregram.text.shapes import SHAPES, letter_shape, word_shape
 from raregram.text.vocabulary import ABSENT
@@ -513,7 +512,7 @@ def test_tables_with_different_shapes_do_not_mix(monkeypatch):
 
 
 @settings(max_examples=40)
-@given(samples(n=3), fits(n=3), st.randoms(), st.sampled_from(CRITERIA_OF_SPANS), st.integers(1, 4))
+@given(samples(n=3), fits(n=3), st.randoms(), st.sampled_from(SPAN_CRITERION.choices), st.integers(1, 4))
 def test_the_order_of_the_input_does_not_matter(sample, how, shuffler, criterion, size):
     rows = list(zip(*sample, strict=True))
     shuffler.shuffle(rows)
@@ -543,7 +542,7 @@ ROOM = st.sampled_from([{"size": EVERYTHING}, {"size": None}, {"size": 1}, {"siz
 
 
 @settings(max_examples=50)
-@given(samples(n=3), fits(n=3), ROOM, st.sampled_from(CRITERIA_OF_SPANS), st.data())
+@given(samples(n=3), fits(n=3), ROOM, st.sampled_from(SPAN_CRITERION.choices), st.data())
 def test_files_come_back_as_they_were(tmp_path_factory, sample, how, room, criterion, data):
     model = fit(sample, how, criterion=criterion, **room)
     assume(sum(model.sizes))

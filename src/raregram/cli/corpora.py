@@ -29,7 +29,21 @@ from raregram.cli.options import (
 )
 from raregram.cli.printing import print_facts, print_json, report, say
 from raregram.errors import InputError, ParameterError, check_count
-from raregram.options import ENGINE, KIND, SIDE, SPLIT, Corpus, Denominator, N, OnError
+from raregram.options import (
+    ENGINE,
+    ITEM_COLUMN,
+    KIND,
+    MIN_COUNT,
+    ON_ERROR,
+    PAD,
+    SIDE,
+    SPLIT,
+    TAG_COLUMN,
+    Corpus,
+    Denominator,
+    N,
+    OnError,
+)
 
 if TYPE_CHECKING:
     from raregram.corpus.documents import Options
@@ -141,21 +155,21 @@ def count(
     spans: SpansOption = "units",
     side: SideOption = SIDE.default,
     kind: KindOption = KIND.default,
-    pad: Annotated[bool, typer.Option("--pad", help="Let contexts reach beyond the ends of a document.")] = False,
-    min_count: Annotated[int, typer.Option(help="Drop longer spans that were seen less often.")] = 1,
+    pad: Annotated[bool, typer.Option("--pad", help=PAD.help)] = PAD.default,
+    min_count: Annotated[int, typer.Option(help=MIN_COUNT.help)] = MIN_COUNT.default,
     labels: Annotated[
         str | None, typer.Option(help="Other names for labels, e.g. 'GPE=LOC,PERSON=PER'.", show_default=False)
     ] = None,
     format: FormatOption = None,  # noqa: A002 - the option's name
     split: SplitOption = SPLIT.default,
-    item_column: Annotated[int, typer.Option(help="CoNLL: the column of items, from 0.")] = 0,
-    tag_column: Annotated[int, typer.Option(help="CoNLL: the column of tags; -1 is the last.")] = -1,
+    item_column: Annotated[int, typer.Option(help=ITEM_COLUMN.help)] = ITEM_COLUMN.default,
+    tag_column: Annotated[int, typer.Option(help=TAG_COLUMN.help)] = TAG_COLUMN.default,
     sentences: Annotated[bool, typer.Option("--sentences", help="CoNLL: a blank line ends a document.")] = False,
     f_de: Annotated[
         Denominator, typer.Option(help="What f_de counts in a table with two frequencies.")
     ] = "complement",
     columns: Columns = None,
-    on_error: Annotated[OnError, typer.Option(help="What to do with a document that cannot be read.")] = "stop",
+    on_error: Annotated[OnError, typer.Option(help=ON_ERROR.help)] = ON_ERROR.default,
     threads: Annotated[
         int | None, typer.Option(help="How many to use. [default: one a processor]", show_default=False)
     ] = None,
@@ -188,7 +202,8 @@ def count(
     from raregram.counts.count import ContextFiles, check_for_contexts, hold_contexts
 
     names, wanted = parse_names(targets), tuple(parse_names(spans) or [])
-    if format is None and (item_column, tag_column) != (0, -1):  # by its last column a file may not be recognised
+    columns_named = (item_column, tag_column) != (ITEM_COLUMN.default, TAG_COLUMN.default)
+    if format is None and columns_named:  # by its last column a file may not be recognised
         format = "conll"  # noqa: A001
     skipped = 0
     limit = None if memory_limit is None else parse_bytes(memory_limit)

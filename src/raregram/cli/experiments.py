@@ -43,6 +43,7 @@ from raregram.options import (
     ENGINE,
     LAMS,
     PRIORS,
+    SEED,
     SIZES,
     SPLIT,
     TAUS,
@@ -143,7 +144,7 @@ def tune(
     k: TopK = K.default,
     denominator: DenominatorOption = DENOMINATOR.default,
     unseen: UnseenOption = UNSEEN.default,
-    seed: Annotated[int, typer.Option(help="For the criterion `random`.")] = 0,
+    seed: Annotated[int, typer.Option(help=SEED.help)] = SEED.default,
     format: FormatOption = None,  # noqa: A002 - the option's name
     split: SplitOption = SPLIT.default,
     as_json: AsJson = False,

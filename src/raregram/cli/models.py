@@ -29,7 +29,20 @@ from raregram.cli.options import (
 )
 from raregram.cli.printing import print_facts, print_json, report, say
 from raregram.errors import InputError, ParameterError, check_count, check_lam
-from raregram.options import DENOMINATOR, ENGINE, KIND, LEVEL, SIDE, UNSEEN, EstimatorName, SpanCriterion
+from raregram.options import (
+    DENOMINATOR,
+    ENGINE,
+    ESTIMATOR,
+    KIND,
+    LEVEL,
+    SEED,
+    SIDE,
+    TAU,
+    TOP,
+    UNSEEN,
+    EstimatorName,
+    SpanCriterion,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -52,7 +65,7 @@ def fit(
         str | None,
         typer.Option(help="The numerator. [default: the only target there is]", show_default=False),
     ] = None,
-    estimator: Annotated[EstimatorName, typer.Option(help="The estimator.")] = "selective",
+    estimator: Annotated[EstimatorName, typer.Option(help=ESTIMATOR.help)] = ESTIMATOR.default,
     criterion: Annotated[
         SpanCriterion | None,
         typer.Option(
@@ -75,13 +88,11 @@ def fit(
     ] = None,
     denominator: DenominatorOption = DENOMINATOR.default,
     unseen: UnseenOption = UNSEEN.default,
-    seed: Annotated[int, typer.Option(help="For the criterion `random`.")] = 0,
+    seed: Annotated[int, typer.Option(help=SEED.help)] = SEED.default,
     keep_seen: Annotated[
         bool, typer.Option("--keep-seen", help="Keep the frequencies of items not selected, for `explain`.")
     ] = False,
-    tau: Annotated[
-        float, typer.Option(help="For `backoff`: how much the single items count; 1 takes them as independent.")
-    ] = 0.5,
+    tau: Annotated[float, typer.Option(help=TAU.help)] = TAU.default,
     unit_lam: Annotated[
         float | None,
         typer.Option(
@@ -252,7 +263,7 @@ def score(
 def rank(
     model_file: ModelFile,
     sources: OptionalSources = None,
-    top: Annotated[int, typer.Option("--top", "-k", help="How many to print.", min=1)] = 20,
+    top: Annotated[int, typer.Option("--top", "-k", help=TOP.help, min=1)] = TOP.default,
     by: Annotated[
         Literal["log-ratio", "lower"],
         typer.Option(help="The log ratio, or the lower end of its interval: so that little evidence does not lead."),

@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from raregram.errors import FileError, InputError, is_unicode, shorten, system_reason
-from raregram.options import ON_ERROR, SPLIT
+from raregram.options import ITEM_COLUMN, ON_ERROR, SPLIT, TAG_COLUMN
 
 Row: TypeAlias = tuple[str | None, Any, list[tuple[int, int, str]], str]  # id, text or items, spans, place
 
@@ -106,8 +106,8 @@ class Options:
     format: str | None = None  # None: recognise it
     split: str = SPLIT.default  # what a document is in plain text
     cut: tuple[int, str] | None = None  # (n, kind): long plain texts may come in pieces that overlap by n - 1 items
-    item_column: int = 0  # of CoNLL columns
-    tag_column: int = -1
+    item_column: int = ITEM_COLUMN.default  # of CoNLL columns
+    tag_column: int = TAG_COLUMN.default
     sentences: bool = False  # a blank line ends a document, whatever the file has
     batch_bytes: int = BATCH_BYTES
     policy: Policy = field(default_factory=Policy)

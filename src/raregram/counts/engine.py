@@ -73,9 +73,6 @@ class Spool:
         self.file.readinto(found.data)
         return found
 
-    def __len__(self) -> int:
-        return len(self.arrays)
-
     def close(self) -> None:
         """Give memory and disk back."""
         self.arrays = []
@@ -97,9 +94,8 @@ class Corpus:
         self.weights: dict[Weight, int] = {ONCE: 0}
         self.windows: dict[int, int] = {}  # how many there are of each weight
         self.spool = Spool(self.memory_limit // 16, self.beside)
-        self.sizes: list[
-            tuple[int, int, int, int]
-        ] = []  # of each batch: items, documents, special windows; and `usual`
+        # Of each batch: the numbers of items, documents and special windows, and the usual weight.
+        self.sizes: list[tuple[int, int, int, int]] = []
         self.documents = self.longest = 0
 
     def add(self, encoded: Encoded) -> None:

@@ -21,9 +21,8 @@ import pyarrow as pa
 from raregram.counts.sorting import Order, find_heads, group_rows
 from raregram.counts.storage import Span, SpanRows
 from raregram.counts.table import Ints, counts_header, parse_spans, shape_name, suffix
-from raregram.errors import check_count
 from raregram.options import KIND, MIN_COUNT, SIDE, SPANS, N
-from raregram.text.ngrams import LONGEST_NGRAM
+from raregram.text.tokenize import window_starts
 from raregram.text.vocabulary import Codes, Encoder
 
 
@@ -44,10 +43,10 @@ class Plan:
 
     def __post_init__(self) -> None:
         """Raise `ParameterError` for whatever is out of its range."""
-        check_count("n", "a count", self.n, at_most=LONGEST_NGRAM)
+        N.check(self.n, "a count")
         SIDE.check(self.side, "a count")
         KIND.check(self.kind, "a count")
-        check_count("min_count", "a count", self.min_count)
+        MIN_COUNT.check(self.min_count, "a count")
         object.__setattr__(self, "shape", shape_name(self.all_spans, self.n, self.kind, self.shape))
 
     @cached_property
@@ -88,9 +87,7 @@ class Batch:
 
     def starts(self) -> Ints:
         """Return where each window begins in `codes`."""
-        windows = self.lengths - (self.n - 1)
-        skipped = np.arange(len(windows)) * (self.n - 1)  # by the documents before: their ends begin no window
-        return np.arange(windows.sum(dtype=np.int64)) + np.repeat(skipped, windows)
+        return window_starts(self.lengths, self.n)
 
     def weights(self, starts: Ints) -> Codes:
         """Return the weight of every window."""

@@ -20,8 +20,8 @@ from raregram.counts import storage
 from raregram.counts.sorting import group_rows
 from raregram.counts.storage import Span, SpanRows, SpanTable, span_order
 from raregram.errors import InputError, ParameterError, check_choice, check_count, must_be, name_some
-from raregram.options import DENOMINATOR, KIND, MIN_COUNT, SIDE, SPANS
-from raregram.text.ngrams import LONGEST_NGRAM, NGrams, NGramsLike, Where, as_sequence, nth_ngram, parse_ngrams
+from raregram.options import DENOMINATOR, KIND, MIN_COUNT, SIDE, SPANS, N
+from raregram.text.ngrams import NGrams, NGramsLike, Where, as_sequence, nth_ngram, parse_ngrams
 from raregram.text.shapes import shape_function
 from raregram.text.vocabulary import Codes, build_vocabulary
 
@@ -417,7 +417,7 @@ def parse_spans(spans: Sequence[str], n: int, side: str) -> list[Span]:
     >>> parse_spans(["shapes:2"], n=2, side="left")
     [(0, 1), (1, 2), (2, 3), (3, 4), (2, 4)]
     """
-    check_count("n", "a count", n, at_most=LONGEST_NGRAM)
+    N.check(n, "a count")
     found = {(k, k + 1) for k in range(n)}
     for name in [spans] if isinstance(spans, str) else map(str, spans):
         kind, _, length = name.partition(":")

@@ -23,7 +23,6 @@ from raregram.text.vocabulary import encode_items
 
 Bools = npt.NDArray[np.bool_]
 
-TOP = K.default
 CURVE_POINTS = 200
 BANDS = {"0": (0, 0), "1": (1, 1), "2-5": (2, 5), "more": (6, np.inf)}  # how often seen in training
 
@@ -58,7 +57,7 @@ class Evaluation:
         return {**asdict(self), "ranks": self.ranks.tolist(), "recalls": self.recalls.tolist()}
 
 
-def evaluate(model: Model, documents: Counts, *, k: int = TOP, training: Counts | None = None) -> Evaluation:
+def evaluate(model: Model, documents: Counts, *, k: int = K.default, training: Counts | None = None) -> Evaluation:
     """Rank the N-grams of documents by a model and compare with where they occur.
 
     Args:

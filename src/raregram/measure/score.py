@@ -16,8 +16,7 @@ from raregram.models.base import Settings
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
 from raregram.text.ngrams import NGramsLike
-from raregram.text.tokenize import insert_pads, split_texts
-from raregram.text.vocabulary import Encoder
+from raregram.text.tokenize import insert_pads, split_texts, window_starts
 
 PIECE = 1 << 17  # boundaries scored at a time, so that a long text needs little memory
 LOG_RATIO = "log_ratio"  # the usual name of the column that scoring adds
@@ -52,7 +51,7 @@ def score_documents(model: Model, documents: Documents) -> pa.Array:
 
     A document of L items has L - n + 1 of them, or none if it is too short; with pads, one at every boundary.
     """
-    return score_items(model, *split_documents(documents, Encoder(pa.array([], pa.string()), model.settings.kind)))
+    return score_items(model, *split_documents(documents, model.splitter))
 
 
 def score_items(model: Model, items: pa.Array, lengths: Ints) -> pa.Array:
@@ -63,9 +62,8 @@ def score_items(model: Model, items: pa.Array, lengths: Ints) -> pa.Array:
         items, lengths = insert_pads(items, lengths, np.full(len(lengths), s.n), s.side), lengths + s.n
     encoded = items if pa.types.is_dictionary(items.type) else items.dictionary_encode()
     numbers = np.asarray(encoded.indices, dtype=np.int32)
-    contexts = np.maximum(lengths - s.n + 1, 0)
-    offsets = np.concatenate([[0], np.cumsum(contexts)])
-    starts = np.repeat(np.cumsum(lengths) - lengths - offsets[:-1], contexts) + np.arange(offsets[-1])
+    offsets = np.concatenate([[0], np.cumsum(np.maximum(lengths - s.n + 1, 0))])
+    starts = window_starts(lengths, s.n)
     windows = numbers[starts[:, None] + np.arange(s.n)] if len(starts) else np.empty((0, s.n), np.int32)
     scores = model.log_ratio(model.number_rows(encoded.dictionary, windows))
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(scores))

@@ -22,8 +22,7 @@ from raregram.models import ratios
 from raregram.models.explain import Term
 from raregram.models.frequencies import Frequencies, Index
 from raregram.models.ratios import Floats
-from raregram.options import DENOMINATOR, KIND, SIDE
-from raregram.text.ngrams import LONGEST_NGRAM
+from raregram.options import DENOMINATOR, KIND, LAM, SIDE, N
 from raregram.text.vocabulary import ABSENT, Codes
 
 Options: TypeAlias = Mapping[str, Any]  # the arguments of `fit`
@@ -91,7 +90,7 @@ class Settings:
         for name in ("target", "corpus"):
             if not isinstance(getattr(self, name), str if name == "target" else str | None):
                 raise must_be(name, "fit", "a string", getattr(self, name))
-        check_count("n", "fit", self.n, at_most=LONGEST_NGRAM)
+        N.check(self.n, "fit")
         for name in ("n_nu", "n_de"):
             check_count(name, "fit", getattr(self, name), at_least=0, at_most=LARGEST_TOTAL)
         self.params.check_lengths(self.n)
@@ -133,7 +132,7 @@ class Estimator(ABC):
 
     name: ClassVar[str]
     Params: ClassVar[type[Parameters]] = Parameters
-    defaults: ClassVar[Facts] = {"lam": 1e-5}
+    defaults: ClassVar[Facts] = {"lam": LAM.default}
     has_variance: ClassVar[bool] = True
     explains_interval: ClassVar[bool] = False  # whether an explanation shows the interval
     by_frequency: ClassVar[bool] = False  # whether a row is as strong as its term, or as its term times its frequency

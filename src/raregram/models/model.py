@@ -209,6 +209,11 @@ class Model:
     def _encoder(self) -> Encoder:
         return Encoder(self.items, self.settings.kind)
 
+    @cached_property
+    def splitter(self) -> Encoder:
+        """An encoder of documents, by vocabularies of their own."""
+        return Encoder(pa.array([], pa.string()), self.settings.kind)
+
     def _check_codes(self, codes: npt.NDArray[np.integer[Any]]) -> None:
         """Raise unless these are item numbers of N-grams of this model."""
         if codes.ndim != 2 or codes.shape[1] != self.settings.n:

@@ -13,12 +13,11 @@ import pyarrow as pa
 
 from raregram.counts.storage import Span, SpanRows
 from raregram.counts.table import Counts, Ints, compact
-from raregram.errors import check_choice, check_count
 from raregram.models import intervals, ratios, selection
 from raregram.models.base import BLOCK, Facts, LookupEstimator, ModelRows, Options, Parameters, Settings
 from raregram.models.frequencies import Index, pool
 from raregram.models.ratios import Floats
-from raregram.options import SEED, UNSEEN
+from raregram.options import CRITERION, LAM, SEED, SIZE, UNSEEN
 from raregram.text.vocabulary import Codes
 
 
@@ -143,9 +142,9 @@ class SelectiveParameters(ProductParameters):
     def check(self) -> None:
         """Raise `ParameterError` for whatever is out of its range."""
         super().check()
-        check_choice("criterion", "fit", self.criterion, selection.CRITERIA)
-        check_count("size", "fit", self.size)
-        check_count("seed", "fit", self.seed, at_least=0)
+        CRITERION.check(self.criterion, "fit")
+        SIZE.check(self.size, "fit")
+        SEED.check(self.seed, "fit")
 
     def label(self) -> str:
         """Say the parameters in a few words."""
@@ -158,7 +157,7 @@ class Selective(Product):
 
     name = "selective"
     Params: ClassVar[type[Parameters]] = SelectiveParameters
-    defaults = {"lam": 1e-5, "criterion": "cet", "size": 10_000}  # noqa: RUF012 - never changed
+    defaults = {"lam": LAM.default, "criterion": CRITERION.default, "size": SIZE.default}  # noqa: RUF012 - never changed
 
     @classmethod
     def choose(cls, counts: Counts, n_de: int, options: Options) -> Parameters:

@@ -43,14 +43,10 @@ class ServedModel:
             "strongest_by_position": strongest_by_position(self.model),
         }
 
-    @cached_property
+    @property
     def has_interval(self) -> bool:
         """Whether the estimator has intervals."""
-        try:
-            self.model.interval([])
-        except ParameterError:
-            return False
-        return True
+        return self.model.estimator.has_variance
 
 
 class Registry:

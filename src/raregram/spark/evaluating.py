@@ -16,9 +16,10 @@ from raregram.counts.kernel import Plan
 from raregram.counts.storage import read_header
 from raregram.counts.table import Ints, counts_columns
 from raregram.errors import InputError, ParameterError, check_count
-from raregram.measure.evaluate import BANDS, TOP, Evaluation, bands_of, metrics, recall_curve, sortable
+from raregram.measure.evaluate import BANDS, Evaluation, bands_of, metrics, recall_curve, sortable
 from raregram.models.base import Settings
 from raregram.models.model import Model
+from raregram.options import K
 from raregram.spark.counting import Count
 from raregram.spark.session import Cluster, Frame, errors_explained, partition_number, quote
 from raregram.spark.sources import first_file, path_names, reader
@@ -39,7 +40,7 @@ def evaluate(
     sources: Any,
     options: Options,
     *,
-    k: int = TOP,
+    k: int = K.default,
     training: str | None = None,
     memory_limit: int | None = None,
 ) -> Evaluation:

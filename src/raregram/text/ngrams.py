@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raregram.errors import CONTROLS, InputError, check_count, printable, shorten
-from raregram.options import KIND
+from raregram.options import KIND, N
 from raregram.text.tokenize import bytes_of, insert_pads, is_list, is_text, split_texts
 
 NGramsLike: TypeAlias = Any  # sequence of strings or of sequences of items, NumPy or Arrow array of either
 Where: TypeAlias = Callable[[int], str]
 
 CHUNK = 1 << 16  # N-grams handled at a time: small enough for the cache, large enough to forget Python
-LONGEST_NGRAM = 1000  # items
+LONGEST_NGRAM = int(N.at_most)  # items
 WITHIN_LINE = rf"[{CONTROLS}]|\\(?=[xu])"  # what is escaped in a line of text; what looks like an escape, too
 WITHIN_WORD = rf"\s|{WITHIN_LINE}"  # and in a word of it
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -53,6 +55,17 @@ def insert_pads(items: pa.Array, lengths: Ints, pads: Ints, side: str) -> pa.Arr
     source = np.cumsum(~is_pad) - 1
     source[is_pad] = len(items)
     return pa.concat_arrays([items, pa.array([PAD], pa.string())]).take(pa.array(source))
+
+
+def window_starts(lengths: npt.NDArray[np.signedinteger[Any]], n: int) -> Ints:
+    """Return where each window of n items begins in documents of so many items, which follow each other.
+
+    >>> window_starts(np.array([3, 1, 2]), 2)
+    array([0, 1, 4])
+    """
+    windows = np.maximum(lengths - (n - 1), 0)
+    skipped = np.cumsum(lengths - windows) - (lengths - windows)  # by the documents before: their ends begin none
+    return np.asarray(np.arange(windows.sum(dtype=np.int64)) + np.repeat(skipped, windows))
 
 
 def is_list(kind: pa.DataType) -> bool:

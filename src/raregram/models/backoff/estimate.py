@@ -38,13 +38,11 @@ from raregram.models.base import BLOCK, Estimator, Facts, ModelRows, Options, Pa
 from raregram.models.explain import Term
 from raregram.models.frequencies import Index, pool
 from raregram.models.ratios import Floats
+from raregram.options import BACKOFF_LAM, LONGEST, LONGEST_SHAPES, UNIT_RIDGE
 from raregram.text.shapes import LONGEST_REMEMBERED, Shape, shape_function, shapes_of
 from raregram.text.vocabulary import Codes, build_vocabulary, encode_items
 
-PRIOR_CONTEXTS = 12  # of the denominator, that a prior counts for by default
-UNIT_RIDGE = 10  # the ridge of units and shapes over that of suffixes
 REMEMBERED = 1 << 20  # items outside of the vocabulary whose codes are cached
-LONGEST, LONGEST_SHAPES = 5, 8  # suffixes that are counted where nothing else is asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +67,7 @@ class Backoff(Estimator):
     @classmethod
     def choose(cls, counts: Counts, n_de: int, options: Options) -> Parameters:
         """Return the parameters; by default the prior weighs 12 contexts, and all that was counted is used."""
-        lam = PRIOR_CONTEXTS / n_de if options["lam"] is None else options["lam"]
+        lam = BACKOFF_LAM.default / n_de if options["lam"] is None else options["lam"]
         longest_shapes = _longest_shapes(counts, options["shapes"])
         chosen = {
             "lam": lam,

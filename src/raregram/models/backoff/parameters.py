@@ -8,13 +8,9 @@ import numpy as np
 
 from raregram.counts.storage import Span, span_order
 from raregram.counts.table import suffix
-from raregram.errors import check_choice, check_count, check_lam, must_be
+from raregram.errors import check_count, check_lam, must_be
 from raregram.models.base import Parameters
-from raregram.models.selection import CRITERIA
-from raregram.options import SEED
-
-CRITERIA_OF_SPANS = ("gain", *CRITERIA)  # "gain": what a span adds to a simpler estimate
-LEAST_LAM, LARGEST_LAM = 1e-30, 1e30  # beyond them ratios leave the range of doubles
+from raregram.options import BACKOFF_LAM, SEED, SPAN_CRITERION
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +23,7 @@ class BackoffParameters(Parameters):
     longest: int  # suffix of items
     longest_shapes: int  # suffix of shapes; 0: shapes are off
     shape: str | None = None  # the name of the shape function
-    criterion: str = "gain"
+    criterion: str = SPAN_CRITERION.default
     size: int | None = None
     seed: int = SEED.default
     max_bytes: int | None = None
@@ -38,14 +34,15 @@ class BackoffParameters(Parameters):
         for name in ("lam", "unit_lam"):
             value = getattr(self, name)
             check_lam(value, "fit", name)
-            if not LEAST_LAM <= value <= LARGEST_LAM:
-                raise must_be(name, "fit", f"from {LEAST_LAM:g} to {LARGEST_LAM:g} for the back-off estimator", value)
+            least, largest = BACKOFF_LAM.at_least, BACKOFF_LAM.at_most
+            if not least <= value <= largest:
+                raise must_be(name, "fit", f"from {least:g} to {largest:g} for the back-off estimator", value)
         tau: object = self.tau
         if not isinstance(tau, int | float) or not 0 <= tau <= 1:
             raise must_be("tau", "fit", "a number from 0 to 1", self.tau)
         if not isinstance(self.shape, str | None):
             raise must_be("shape", "fit", "a string", self.shape)
-        check_choice("criterion", "fit", self.criterion, CRITERIA_OF_SPANS)
+        SPAN_CRITERION.check(self.criterion, "fit")
         for name in ("longest", "longest_shapes"):
             check_count(name, "fit", getattr(self, name), at_least=0)
         for name in ("size", "max_bytes"):
