@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -30,8 +31,9 @@ from raregram.measure import evaluate as evaluation
 from raregram.spark import counting
 from raregram.spark.counting import _cut, add_blocks, join_items, split_items, write_counts
 from raregram.spark.evaluating import evaluate
-from raregram.spark.scoring import open_contexts, rank, score, write_scores
+from raregram.spark.scoring import rank, score, write_scores
 from raregram.spark.session import Cluster, connect
+from raregram.spark.sources import open_contexts
 from test_combinations import tables, trained, written
 
 RAREGRAM = str(Path(sys.executable).with_name("raregram"))
@@ -164,6 +166,49 @@ def test_a_data_frame_is_counted_where_it_is(spark, folder):
     assert_same(rg.count(with_text, n=3, spans=["suffixes:2"]), expected)
 
 
+CONTEXTS = ["he lives in", "she said that", "he lives in", "they met at", "é 😀 in"]
+LABELS = ["LOC", "O", "PER", "LOC", ""]
+COUNTED = {"spans": ["suffixes:2", "shapes:2", "whole"]}
+
+
+@needs_java
+@pytest.mark.parametrize(
+    ("name", "columns", "options"),
+    [
+        ("in.tsv", {"ngram": CONTEXTS, "label": LABELS}, {}),
+        ("in.parquet", {"ngram": CONTEXTS, "label": [["LOC", "PER"], [], ["PER"], ["LOC"], []]}, {"min_count": 2}),
+        ("in.parquet", {"ngram": [text.split() for text in CONTEXTS], "label": LABELS}, {"targets": ["LOC"], "n": 3}),
+        ("in.csv", {"words": CONTEXTS, "f_nu": [1, 0, 3, 2, 0], "f_de": [5, 2, 0, 4, 7]},
+         {"columns": {"ngram": "words"}, "side": "right"}),
+        ("in.parquet", {"ngram": CONTEXTS, "f_nu": [1, 0, 3, 2, 0], "f_de": [5, 2, 3, 4, 7]}, {"f_de": "all"}),
+        ("in.csv", {"ngram": ["abc", "bcd", "cd "], "label": ["A", "B", "A"]}, {"kind": "letters"}),
+    ],
+)  # fmt: skip
+def test_contexts_are_counted_as_on_one_machine(spark, tmp_path, name, columns, options):
+    table = pa.table(columns)
+    if name.endswith(".tsv"):
+        rows = zip(columns["label"], columns["ngram"], strict=True)
+        (tmp_path / name).write_text("".join(f"{label}\t{text}\n" for label, text in rows), encoding="utf-8")
+    else:
+        (pq.write_table if name.endswith(".parquet") else pa.csv.write_csv)(table, tmp_path / name)
+    expected = rg.count(tmp_path / name, **COUNTED, **options)
+    assert_same(rg.count(tmp_path / name, engine="spark", session=spark, **COUNTED, **options), expected)
+    if name.endswith(".parquet"):
+        frame = spark.read.parquet(str(tmp_path / name)).repartition(3)
+        assert_same(rg.count(frame, **COUNTED, **options), expected)
+
+
+@needs_java
+def test_contexts_that_cannot_be_counted_are_named(spark, tmp_path):
+    (tmp_path / "in.tsv").write_text("LOC\ta b c\nO\ta b\n")
+    with pytest.raises(InputError, match=r"a partition of .*in.tsv, row 2 has 2 words, expected 3: 'a b'"):
+        rg.count(tmp_path / "in.tsv", engine="spark", session=spark)
+    with pytest.raises(ParameterError, match="pad, labels and on_error are for documents"):
+        rg.count(tmp_path / "in.tsv", engine="spark", session=spark, pad=True)
+    with pytest.raises(InputError, match=r"in.tsv holds contexts, not documents"):
+        rg.count(numerator=tmp_path / "in.tsv", denominator=tmp_path / "in.tsv", engine="spark", session=spark)
+
+
 @needs_java
 def test_two_plain_samples(spark, folder):
     samples = {"numerator": folder / "text" / "0.txt", "denominator": folder / "text" / "1.txt", "n": 3}
@@ -235,9 +280,6 @@ def test_what_cannot_be_counted_is_said_plainly(spark, tmp_path):
     (tmp_path / "short.txt").write_text("a b")
     with pytest.raises(InputError, match="no document is long enough: the longest has 2 words, and n is 10"):
         rg.count(tmp_path / "short.txt", engine="spark", session=spark)
-    (tmp_path / "contexts.tsv").write_text("LOC\ta b\nPER\tb c\n")
-    with pytest.raises(InputError, match="holds contexts, which the local engine counts"):
-        rg.count(tmp_path / "contexts.tsv", engine="spark", session=spark)
     with pytest.raises(ParameterError, match="not Python objects"):
         rg.count([{"text": "a b"}], engine="spark", session=spark)
     with pytest.raises(ParameterError, match="cannot read standard input"):
@@ -341,7 +383,7 @@ def contexts(folder):
 def test_scores_are_the_same_and_all_columns_are_kept(spark, models, contexts, name, tmp_path):
     pq.write_table(contexts, tmp_path / "in.parquet", row_group_size=100)
     cluster = Cluster(spark)
-    found = open_contexts(cluster, [str(tmp_path / "in.parquet")], models[name], {"ngram": "text of it"})
+    found = open_contexts(cluster, [str(tmp_path / "in.parquet")], models[name].settings.n, {"ngram": "text of it"})
     write_scores(cluster, score(cluster, models[name], found), str(tmp_path / "out"))
     scored = pq.read_table(tmp_path / "out").sort_by("row")
     assert scored.column_names == [*contexts.column_names, "log_ratio"]
@@ -364,7 +406,7 @@ def test_files_with_different_columns_are_one_table_as_on_one_machine(spark, end
         model.save("model.rgm")
         code, _, error = run("score", "model.rgm", *names, "--interval", "--as", "x", "--out", "local.parquet", "-q")
         assert (code, error) == (0, "")
-        found = open_contexts(cluster, [str(folder / name) for name in names], model)
+        found = open_contexts(cluster, [str(folder / name) for name in names], model.settings.n)
         scored = score(cluster, model, found, level=0.95, name="x").toArrow().to_pylist()
         expected = pq.read_table("local.parquet").to_pylist()
     assert sorted(map(in_order, scored)) == sorted(map(in_order, expected))
@@ -379,7 +421,7 @@ def in_order(row: dict) -> str:
 def test_no_column_is_overwritten_and_none_is_lost(spark, models, tmp_path):
     cluster, model = Cluster(spark), models["selective"]
     pq.write_table(pa.table({"ngram": ["a b c"], "log_ratio": ["mine"]}), tmp_path / "in.parquet")
-    found = open_contexts(cluster, str(tmp_path / "in.parquet"), model)
+    found = open_contexts(cluster, str(tmp_path / "in.parquet"), model.settings.n)
     with pytest.raises(ParameterError, match="has a column 'log_ratio' already: name the new one with --as"):
         score(cluster, model, found)
     (row,) = score(cluster, model, found, name="again").collect()
@@ -401,7 +443,9 @@ def test_intervals_of_lines_with_labels(spark, models, contexts, tmp_path):
     texts = contexts["text of it"].to_pylist()
     (tmp_path / "in.txt").write_text("".join(f"LOC\t{text}\r\n" for text in texts))
     cluster, model = Cluster(spark), models["backoff"]
-    rows = score(cluster, model, open_contexts(cluster, str(tmp_path / "in.txt"), model), level=0.9).toArrow()
+    rows = score(
+        cluster, model, open_contexts(cluster, str(tmp_path / "in.txt"), model.settings.n), level=0.9
+    ).toArrow()
     assert rows.column_names == ["ngram", "label", "log_ratio", "lower", "upper"]
     assert rows["ngram"].to_pylist() == texts
     assert np.array_equal(np.column_stack([rows["lower"], rows["upper"]]), model.interval(texts, 0.9))
@@ -412,7 +456,7 @@ def test_documents_get_a_list_of_log_ratios(spark, models, folder):
     model = models["backoff"]
     frame = spark.read.parquet(str(folder / "parquet"))
     cluster = Cluster(spark)
-    for row in score(cluster, model, open_contexts(cluster, frame, model)).collect():
+    for row in score(cluster, model, open_contexts(cluster, frame, model.settings.n)).collect():
         windows = [row["items"][place : place + 3] for place in range(len(row["items"]) - 2)]
         assert row["log_ratio"] == (model.log_ratio(windows).tolist() if windows else [])
 
@@ -428,7 +472,7 @@ def test_the_ranking_has_the_same_ties(spark, models, contexts, level, tmp_path)
     expected = json.loads(run_process(command, cwd=tmp_path, capture_output=True, check=True).stdout)
     cluster, model = Cluster(spark), models["selective"]
     frame = spark.read.parquet(str(tmp_path / "in.parquet")).repartition(11)
-    found = rank(cluster, model, open_contexts(cluster, frame, model, {"ngram": "text of it"}), 150, level)
+    found = rank(cluster, model, open_contexts(cluster, frame, model.settings.n, {"ngram": "text of it"}), 150, level)
     assert found.texts.to_pylist() == [row["ngram"] for row in expected]
     columns = ["log_ratio"] if level is None else ["lower", "log_ratio", "upper"]
     assert found.values.tolist() == [[row[name] for name in columns] for row in expected]
@@ -477,12 +521,12 @@ def test_contexts_that_cannot_be_scored_are_named(spark, models, tmp_path):
     with pytest.raises(InputError, match=r"in.txt has 2 words, expected 3: 'a b'"):
         write_scores(
             cluster,
-            score(cluster, model, open_contexts(cluster, str(tmp_path / "in.txt"), model)),
+            score(cluster, model, open_contexts(cluster, str(tmp_path / "in.txt"), model.settings.n)),
             str(tmp_path / "out"),
         )
     assert not list(tmp_path.glob("*out*"))
     with pytest.raises(InputError, match=r"has no column 'ngram'; it has x\. Say which one is meant"):
-        open_contexts(cluster, spark.createDataFrame([(1,)], "x int"), model)
+        open_contexts(cluster, spark.createDataFrame([(1,)], "x int"), model.settings.n)
 
 
 # --- faults ------------------------------------------------------------------------------------------------------

@@ -239,7 +239,8 @@ def count(
             policy=Policy(on_error),
         )
         if engine == "spark":
-            _count_on_spark(documents, whole, options, limit, out, (master, spark, quiet), as_json)
+            files = ContextFiles((), parse_columns(columns), f_de=f_de, n=n)
+            _count_on_spark(documents, whole, options, files, limit, out, (master, spark, quiet), as_json)
             return
         skipped = _count_documents(documents, whole, options, out, quiet, threads=threads, memory_limit=limit)
     report(out, as_json, quiet, {"skipped": skipped})
@@ -320,12 +321,13 @@ def _count_on_spark(
     sources: tuple[Any, Any, Any],
     plan: Plan,
     options: Options,
+    files: ContextFiles,
     memory_limit: int | None,
     out: str,
     where: tuple[str | None, list[str] | None, bool],
     as_json: bool,
 ) -> None:
-    """Count documents on a Spark cluster into a folder; only its header is looked at here.
+    """Count documents or contexts on a Spark cluster into a folder; only its header is looked at here.
 
     `where` is the cluster's master, its settings and whether to be quiet.
     """
@@ -336,7 +338,9 @@ def _count_on_spark(
     with spark_cluster(*where) as cluster:
         from raregram.spark.counting import write_counts
 
-        count = engines.count_on_spark(sources, plan, options, cluster=cluster, memory_limit=memory_limit)
+        count = engines.count_on_spark(
+            sources, plan, options, cluster=cluster, contexts=files, memory_limit=memory_limit
+        )
         told = write_counts(count, out)
     _tell_skipped(told.skipped, told.examples)
     if as_json:

@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 
     from raregram.corpus.contexts import Batch
     from raregram.models.model import Model
-    from raregram.spark.scoring import Contexts
     from raregram.spark.session import Cluster
+    from raregram.spark.sources import Contexts
     from raregram.text.ngrams import NGrams
 
 STANDARD_INPUT = "-"
@@ -406,9 +406,9 @@ def _contexts_on_spark(
 
     rename = parse_columns(columns)
     with spark_cluster(master, spark, quiet) as cluster:
-        from raregram.spark.scoring import open_contexts
+        from raregram.spark.sources import open_contexts
 
-        yield cluster, open_contexts(cluster, sources or [STANDARD_INPUT], model, rename)
+        yield cluster, open_contexts(cluster, sources or [STANDARD_INPUT], model.settings.n, rename)
 
 
 COMMANDS = (fit, score, rank, explain, info)

@@ -297,11 +297,11 @@ def _read_table(
             table = {name: record_batch.column(name) for name in record_batch.schema.names}
             yield Batch(source, "row", first, table[content], {}, table, content, documents=True)
         else:
-            yield _table_batch(record_batch, source, first, rename)
+            yield table_batch(record_batch, source, first, rename)
         first += len(record_batch)
 
 
-def _table_batch(records: pa.RecordBatch, source: str, first: int, rename: Mapping[str, str]) -> Batch:
+def table_batch(records: pa.RecordBatch, source: str, first: int, rename: Mapping[str, str]) -> Batch:
     """Sort the columns of a table by their meaning."""
     names = {name: rename.get(name, name) for name in COLUMNS}
     for name, theirs in names.items():

@@ -138,9 +138,9 @@ def count(
 
         frame = next((given for given in sources if is_frame(given)), None)
         session = session or (connect(master) if frame is None else frame.sparkSession)
-        planned = count_on_spark(
-            sources, plan, options, cluster=Cluster(session, progress), memory_limit=memory_limit
-        )
+        files = ContextFiles((), columns, f_de=f_de, n=n)
+        cluster = Cluster(session, progress)
+        planned = count_on_spark(sources, plan, options, cluster=cluster, contexts=files, memory_limit=memory_limit)
         counts, told = collect_counts(planned)
         policy.skipped, policy.examples = told.skipped, told.examples
     else:
@@ -198,6 +198,7 @@ class ContextFiles:
     rename: Mapping[str, str] | None = None  # see `read_contexts`
     target: str | None = None  # what the numerator of tables with two frequencies is called; None: see `_target`
     f_de: Denominator = DENOMINATOR.default  # what `f_de` counts in such tables; see `Counts.from_ngrams`
+    n: int | None = None  # items of a context; None: as many as the first one has
 
     def count_files(self) -> list[str]:
         """Return the count files among them."""
@@ -231,7 +232,7 @@ def count_contexts(
     with _source_named(first):
         found = parse_ngrams(first.ngrams[:1], n, plan["kind"], first.where).n
     whole = Plan(n=found, **plan)
-    jobs = (partial(_encode_batch, batch, files, whole) for batch in _alike(chain([first], batches), files, whole))
+    jobs = (partial(encode_contexts, batch, files, whole) for batch in _alike(chain([first], batches), files, whole))
     with local.encode_all(jobs, whole, **resources) as corpus:
         yield corpus.table()
 
@@ -248,7 +249,7 @@ def _alike(batches: Iterable[Batch], files: ContextFiles, plan: Plan) -> Iterato
         yield batch
 
 
-def _encode_batch(batch: Batch, files: ContextFiles, plan: Plan) -> Encoded:
+def encode_contexts(batch: Batch, files: ContextFiles, plan: Plan) -> Encoded:
     """Encode contexts, by frequencies if they have them, else by labels."""
     with _source_named(batch):
         if batch.has_frequencies:
@@ -348,19 +349,36 @@ def count_on_spark(
     options: Options,
     *,
     cluster: Cluster,
+    contexts: ContextFiles | None = None,
     memory_limit: int | None = None,
     only: Span | None = None,
 ) -> Count:
-    """Plan the count of (source, numerator, denominator) on a Spark cluster; nothing but labels is looked at yet."""
+    """Prepare the count of (source, numerator, denominator) on a Spark cluster; only labels are read yet.
+
+    Args:
+        sources: documents, or contexts as the first of the three.
+        plan: what to count.
+        options: how to read documents.
+        cluster: where they are counted.
+        contexts: how to read contexts; its own `sources` do not matter.
+        memory_limit: bytes that a task takes for its tables.
+        only: the one span to count; None for all.
+    """
     from raregram.spark.counting import MEMORY_LIMIT, Count
     from raregram.spark.session import errors_explained
     from raregram.spark.sources import open_source
 
     options = _options(options, plan, memory_limit or MEMORY_LIMIT)
+    contexts = contexts or ContextFiles(())
     with errors_explained():
         samples = [
-            (open_source(cluster, source, options), of_source) for source, of_source in _samples(sources, plan)
+            (open_source(cluster, each, options, contexts), of_each) for each, of_each in _samples(sources, plan)
         ]
+        if samples[0][0].contexts is not None:
+            if sources[0] is None:
+                raise InputError(f"{samples[0][0].name} holds contexts, not documents")
+            check_for_contexts(plan.pad, plan.labels, options.policy.on_error)
+            samples = [(each, replace(plan, n=each.context_length(cluster, plan.kind))) for each, _ in samples]
         return Count(cluster, samples, options, memory_limit, only)
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from raregram.measure.evaluate import Evaluation
     from raregram.measure.rank import Ranking
     from raregram.models.model import Model
-    from raregram.spark.scoring import Contexts
     from raregram.spark.session import Cluster, Frame
+    from raregram.spark.sources import Contexts
 
 
 def count(
@@ -83,9 +83,9 @@ def evaluate(source: Any, model: Model, *, k: int = 8000, training: str | None =
 
 
 def _contexts(frame: Frame, model: Model, column: str | None) -> Contexts:
-    from raregram.spark.scoring import open_contexts
+    from raregram.spark.sources import open_contexts
 
-    return open_contexts(_cluster(frame), frame, model, {} if column is None else {"ngram": column})
+    return open_contexts(_cluster(frame), frame, model.settings.n, {} if column is None else {"ngram": column})
 
 
 def _cluster(source: Any) -> Cluster:

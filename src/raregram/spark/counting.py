@@ -24,7 +24,6 @@ import pyarrow.parquet as pq
 
 from raregram.corpus.documents import Options
 from raregram.corpus.labels import check_labels
-from raregram.counts.encode import encode_documents
 from raregram.counts.engine import Corpus, check_counted
 from raregram.counts.kernel import Plan
 from raregram.counts.sorting import find_heads
@@ -43,7 +42,7 @@ from raregram.counts.storage import (
 from raregram.counts.table import Counts, Ints, check_total, counts_columns
 from raregram.errors import ClusterError
 from raregram.spark.session import Cluster, Notes, Work, partition_number
-from raregram.spark.sources import TABLE, Source, read_partition
+from raregram.spark.sources import TABLE, Source
 
 MEMORY_LIMIT = 1 << 30  # bytes a task
 BLOCK_ROWS = 1 << 20  # rows cut into blocks at a time
@@ -110,7 +109,8 @@ class Count:
         frames = []
         for number, (source, plan) in enumerate(samples):
             known = plan if plan.targets is not None else replace(plan, targets=self.targets)
-            task = Counter(source.rows, source.format, known, options, self.targets, memory_limit, buckets, only)
+            in_task = replace(source, frame=None)
+            task = Counter(in_task, known, options, self.targets, memory_limit, buckets, only)
             frames.append(cluster.map(source.frame, task.work(self.notes, number), BLOCKS))
         blocks = frames[0] if len(frames) == 1 else frames[0].union(frames[1])
         self.blocks = blocks.repartition("bucket").sortWithinPartitions("bucket")
@@ -215,24 +215,23 @@ def _all_targets(cluster: Cluster, samples: Sequence[tuple[Source, Plan]], optio
     found: set[str] = set()
     for source, plan in samples:
         found |= {plan.everything} if plan.everything else set(plan.targets or ())
-        if plan.targets is None and source.has_spans:
+        if plan.targets is None and source.has_labels:
             found |= check_labels(_labels(cluster, source, plan, options))
     return tuple(sorted(found))
 
 
 def _labels(cluster: Cluster, source: Source, plan: Plan, options: Options) -> set[str]:
     """Return every label, by the names that the plan gives them."""
-    if source.rows == TABLE and options.policy.on_error == "stop":
+    if source.rows == TABLE and source.contexts is None and options.policy.on_error == "stop":
         with cluster.planning():
             distinct = source.frame.selectExpr("explode(spans.label) as label").distinct()
             found = {row["label"] for row in cluster.run(distinct.collect)} - {None}
         return {(plan.labels or {}).get(label, label) for label in found}
 
-    kind, format_name = source.rows, source.format
+    in_task = replace(source, frame=None)
 
     def look(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        documents = read_partition(rows, kind, format_name, options)
-        labels = set[str]().union(*(encode_documents(batch, plan, options.policy).labels for batch in documents))
+        labels = set[str]().union(*(encoded.labels for encoded in in_task.encode(rows, plan, options)))
         yield pa.record_batch([pa.array(sorted(labels), pa.string())], names=["label"])
 
     with cluster.planning():
@@ -242,10 +241,9 @@ def _labels(cluster: Cluster, source: Source, plan: Plan, options: Options) -> s
 
 @dataclass(frozen=True)
 class Counter:
-    """Counts the documents of a partition, and cuts the partial table into blocks."""
+    """Counts the documents or contexts of a partition, and cuts the partial table into blocks."""
 
-    rows: str
-    format: str
+    source: Source
     plan: Plan
     options: Options
     targets: tuple[str, ...]
@@ -260,8 +258,8 @@ class Counter:
             policy = self.options.policy
             # What is rare here may be frequent elsewhere.
             corpus = Corpus(replace(self.plan, min_count=1), self.memory_limit)
-            for documents in read_partition(batches, self.rows, self.format, self.options):
-                corpus.add(encode_documents(documents, corpus.plan, policy))
+            for encoded in self.source.encode(batches, corpus.plan, self.options):
+                corpus.add(encoded)
             told = Told([0] * (1 + len(self.targets)), corpus.documents, corpus.longest, policy.skipped)
             columns = [0, *(1 + self.targets.index(target) for target in corpus.targets)]
             for column, total in zip(columns, corpus.totals, strict=True):

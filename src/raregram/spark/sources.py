@@ -1,14 +1,16 @@
-"""Documents that Spark reads: a DataFrame on the driver, batches of documents in its tasks.
+"""What Spark reads: a DataFrame on the driver, and in its tasks batches of documents or contexts.
 
-Rows are documents (Parquet, or a DataFrame of the user's), lines (JSON lines, or text by lines) or whole files (all
-other formats, whose files cannot be cut). A file that comes whole is read by the same reader as on one machine.
+Rows are those of a table (Parquet, CSV, or a DataFrame of the user's), lines (JSON lines, or text by lines) or whole
+files (all other formats, whose files cannot be cut). A file that comes whole is read by the same reader as on one
+machine.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -16,49 +18,174 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from raregram.corpus.contexts import split_labels, table_batch
 from raregram.corpus.documents import STANDARD_INPUT, Documents, HeldFile, Options, bare_name, batches, gather
 from raregram.corpus.formats import BY_SUFFIX, CONTEXTS, FORMATS, recognise
 from raregram.corpus.formats.tables import CONTENT, FILE, ROW, SPANS, from_batches, json_rows
-from raregram.counts.count import is_frame
+from raregram.counts.count import ContextFiles, encode_contexts, is_frame
+from raregram.counts.encode import Encoded, encode_documents
+from raregram.counts.kernel import Plan
 from raregram.errors import FileError, InputError, ParameterError, check_choice
 from raregram.spark.session import Cluster, Frame
+from raregram.text.ngrams import parse_ngrams
 
 TABLE, LINES, FILES = "table", "lines", "files"  # what a row is part of
 SUFFIXES = {**BY_SUFFIX, ".parquet": "parquet", ".pq": "parquet", ".json": "jsonl", ".txt": "text", ".conll": "conll"}
 SHOWN = 40  # characters of a line by which it is named
+BATCH_ROWS, BATCH_BYTES = 1 << 17, 1 << 25  # of contexts at a time
+CSV = {
+    "header": "true",
+    "escape": '"',
+    "multiLine": "true",
+    "inferSchema": "false",
+    "mode": "FAILFAST",  # a row with too few or too many values is an error, as it is on one machine
+    "enforceSchema": "false",  # and so is a file of a folder with other columns
+}
 
 
 @dataclass(frozen=True)
 class Source:
-    """Documents as Spark reads them."""
+    """Documents or contexts to count, as Spark reads them."""
 
-    frame: Frame
+    frame: Frame  # None in a task
     rows: str  # TABLE, LINES or FILES
     format: str
+    name: str = "the DataFrame"
+    contexts: ContextFiles | None = None  # how contexts are read; None for documents
 
     @property
-    def has_spans(self) -> bool:
-        """Whether documents can have labels."""
-        return self.format != "text" and (self.rows != TABLE or "spans" in self.frame.columns)
+    def has_labels(self) -> bool:
+        """Whether there can be labels."""
+        return self.format != "text" and (
+            self.rows != TABLE or self.contexts is not None or "spans" in self.frame.columns
+        )
+
+    def context_length(self, cluster: Cluster, kind: str) -> int:
+        """Return the number of items of a context: the one that was asked for, or else that of the first."""
+        assert self.contexts is not None
+        column = (self.contexts.rename or {}).get("ngram", "ngram")
+        first = cluster.run(self.frame.select(column).first)
+        if first is None:
+            raise InputError(f"there is no context in {self.name}")
+        return parse_ngrams([first[0]], self.contexts.n, kind, lambda row: f"{self.name}, row 1").n
+
+    def encode(self, rows: Iterator[pa.RecordBatch], plan: Plan, options: Options) -> Iterator[Encoded]:
+        """Yield what a partition holds, encoded; in a task."""
+        if self.contexts is None:
+            for documents in read_partition(rows, self.rows, self.format, options):
+                yield encode_documents(documents, plan, options.policy)
+        else:
+            for batch in gathered(rows):
+                contexts = table_batch(batch, f"a partition of {self.name}", 1, self.contexts.rename or {})
+                yield encode_contexts(contexts, self.contexts, plan)
 
 
-def open_source(cluster: Cluster, sources: Any, options: Options) -> Source:
-    """Return the documents of paths, or of a DataFrame with the columns items or text, and spans."""
+def open_source(cluster: Cluster, sources: Any, options: Options, contexts: ContextFiles) -> Source:
+    """Return the documents or contexts of paths, or of a DataFrame with such columns; see `rg.count`."""
     if is_frame(sources):
-        return Source(_document_columns(sources, "the DataFrame"), TABLE, "parquet")
-    names = path_names(sources)
-    name = options.format or _recognise(cluster, names)
-    check_choice("format", "a count on Spark", name, [known for known in FORMATS if not known.startswith("reuters")])
-    if name == "parquet":
-        frame = read_parquet(cluster, names)
-        kept = _document_columns(frame, ", ".join(names)).columns
-        place = [f"_metadata.file_path as {FILE}", f"_metadata.row_index as {ROW}"]
-        return Source(frame.selectExpr(*kept, *place), TABLE, name)
-    if name == "jsonl" or (name == "text" and options.split == "lines"):
+        frame, name, format_name = sources, "the DataFrame", "parquet"
+    else:
+        names = path_names(sources)
+        name, format_name = ", ".join(names), options.format or _recognise(cluster, names)
+        known = [known for known in (*FORMATS, CONTEXTS) if not known.startswith("reuters")]
+        check_choice("format", "a count on Spark", format_name, known)
+        if format_name == "parquet":
+            frame = read_parquet(cluster, names)
+    column = (contexts.rename or {}).get("ngram", "ngram")
+    if format_name == CONTEXTS or (format_name == "parquet" and column in frame.columns):
+        found = open_contexts(cluster, sources, None, contexts.rename)
+        return Source(found.frame, TABLE, CONTEXTS, name, contexts)
+    if format_name == "parquet":
+        kept = _document_columns(frame, name).columns
+        origin = [] if is_frame(sources) else [f"_metadata.file_path as {FILE}", f"_metadata.row_index as {ROW}"]
+        return Source(frame.selectExpr(*kept, *origin), TABLE, format_name, name)
+    if format_name == "jsonl" or (format_name == "text" and options.split == "lines"):
         frame = reader(cluster).option("lineSep", "\n").text(names)
-        place = [f"_metadata.file_path as {FILE}"] if name == "jsonl" else []
-        return Source(frame.selectExpr("value", *place), LINES, name)
-    return Source(reader(cluster).format("binaryFile").load(names).select("path", "content"), FILES, name)
+        origin = [f"_metadata.file_path as {FILE}"] if format_name == "jsonl" else []
+        return Source(frame.selectExpr("value", *origin), LINES, format_name, name)
+    whole = reader(cluster).format("binaryFile").load(names).select("path", "content")
+    return Source(whole, FILES, format_name, name)
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """A table of contexts or of documents as Spark reads it."""
+
+    frame: Frame
+    column: str  # of the N-grams, or of the content of documents
+    source: str  # what it is called in messages
+
+    @property
+    def are_documents(self) -> bool:
+        """Whether each row is a document, with many contexts."""
+        return self.column in CONTENT
+
+
+def open_contexts(cluster: Cluster, sources: Any, n: int | None, rename: Mapping[str, str] | None = None) -> Contexts:
+    """Return the contexts of paths or of a DataFrame.
+
+    Args:
+        cluster: where they are read.
+        sources: Parquet or CSV tables with the column `ngram`, count tables with whole N-grams, Parquet tables of
+            documents, or text, one context a line; or a DataFrame with such columns.
+        n: the number of items of whole N-grams; None: count tables and documents are not taken.
+        rename: what a table calls its columns, where it uses other names.
+    """
+    if is_frame(sources):
+        return _table(sources, "the DataFrame", n, rename or {})
+    names = path_names(sources)
+    source, bare = ", ".join(names), bare_name(first_file(cluster, names))
+    if bare.endswith((".parquet", ".pq")):
+        return _table(read_parquet(cluster, names), source, n, rename or {})
+    if bare.endswith(".csv"):
+        tables = [reader(cluster).options(**CSV).csv(name).na.fill("") for name in names]
+        joined = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), tables)
+        return _table(joined, source, n, rename or {})
+    return _lines(cluster, reader(cluster).option("lineSep", "\n").text(names).select("value"), source)
+
+
+def _table(frame: Frame, source: str, n: int | None, rename: Mapping[str, str]) -> Contexts:
+    """Find the column of a table that holds contexts."""
+    wanted = rename.get("ngram", "ngram")
+    if wanted in frame.columns:
+        return Contexts(frame, wanted, source)
+    if n is not None and {"start", "end", "items", "total"} <= set(frame.columns):  # a count table
+        whole = frame.where(f"start = 0 and end = {n}")
+        return Contexts(whole.selectExpr("items as ngram"), "ngram", source)
+    content = next((name for name in CONTENT if name in frame.columns), None)
+    if n is None or content is None or "ngram" in rename:
+        raise InputError(
+            f"{source} has no column {wanted!r}; it has {', '.join(frame.columns)}. "
+            "Say which one is meant with --columns ngram=NAME"
+        )
+    return Contexts(frame, content, source)
+
+
+def _lines(cluster: Cluster, lines: Frame, source: str) -> Contexts:
+    """Cut lines into label and items, where the first of them has a label."""
+    first = cluster.run(lines.first)
+    names = ["ngram", "label"] if first is not None and "\t" in first["value"] else ["ngram"]
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            columns = split_labels(valid_texts(batch.column(0), Options()), lambda row: f"a line of {source}")
+            if list(columns) != names:
+                raise InputError(f"{source}: some lines have a label and some have none")
+            yield pa.record_batch(list(columns.values()), names=names)
+
+    return Contexts(cluster.map(lines, work, dict.fromkeys(names, "string")), "ngram", source)
+
+
+def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Put the small batches of Spark together: larger ones are encoded and scored faster."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(map(len, waiting)) >= BATCH_ROWS or sum(some.nbytes for some in waiting) >= BATCH_BYTES:
+            yield pa.concat_batches(waiting)
+            waiting = []
+    if any(map(len, waiting)):
+        yield pa.concat_batches(waiting)
 
 
 def reader(cluster: Cluster) -> Any:
@@ -99,8 +226,6 @@ def _recognise(cluster: Cluster, names: Sequence[str]) -> str:
         found = SUFFIXES.get(Path(bare_name(path)).suffix.lower(), "")
     if not found:
         raise ParameterError(f"cannot tell what {path} is: name the format")
-    if found == CONTEXTS:
-        raise InputError(f"{path} holds contexts, which the local engine counts; Spark counts documents")
     return found
 
 
