@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from raregram.atomic import place_beside, write_errors_named
+from raregram.atomic import temporary_base, write_errors_named
 from raregram.corpus.labels import check_labels
 from raregram.counts.encode import ONCE, Encoded, Weight
 from raregram.counts.kernel import Batch, Layer, Plan, count_span, count_suffixes, count_units, windows_of
@@ -335,7 +335,7 @@ def encode_all(
     if threads is not None:
         check_count("threads", "a count", threads)
     threads = threads or os.cpu_count() or 1
-    corpus = Corpus(plan, memory_limit, None if beside is None else place_beside(beside), threads)
+    corpus = Corpus(plan, memory_limit, None if beside is None else temporary_base(beside), threads)
     try:
         for encoded in in_threads(jobs, threads):
             corpus.add(encoded)
