@@ -174,7 +174,7 @@ def windows_of(batch: Batch, layer: Layer, plan: Plan, span: Span) -> Codes:
 def count_span(span: Span, windows: Codes, weights: Ints, min_count: int) -> SpanRows:
     """Return the rows of a span from its windows, which come as from `windows_of`."""
     order, heads, keys = group_rows(windows[:-1])
-    return _frequent(SpanRows(span, keys, _frequencies(order, heads, windows[-1], weights)), min_count)
+    return SpanRows(span, keys, _frequencies(order, heads, windows[-1], weights)).at_least(min_count)
 
 
 def count_suffixes(
@@ -201,7 +201,7 @@ def count_suffixes(
         keys[:, slice(1, None) if left else slice(-1)] = shorter.take(pairs[:, int(left)], axis=0)
         keys[:, 0 if left else -1] = pairs[:, int(not left)]
         if length in lengths:
-            yield _frequent(SpanRows(span, keys, _frequencies(order, heads, weight, weights)), plan.min_count)
+            yield SpanRows(span, keys, _frequencies(order, heads, weight, weights)).at_least(plan.min_count)
         else:
             yield None
 
@@ -217,8 +217,3 @@ def _frequencies(order: Order, heads: Order, weight: Codes, weights: Ints) -> In
         first = find_heads(group)
         values[group[first]] += np.add.reduceat(weights[in_order[special]], first, axis=0)
     return values
-
-
-def _frequent(rows: SpanRows, min_count: int) -> SpanRows:
-    enough = rows.values[:, 0] >= min_count
-    return rows if enough.all() else SpanRows(rows.span, rows.keys[enough], rows.values[enough])

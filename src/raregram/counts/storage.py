@@ -56,6 +56,11 @@ class SpanRows:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def at_least(self, least: int) -> SpanRows:
+        """Return the rows that were seen so often."""
+        keep = self.values[:, 0] >= least
+        return self if keep.all() else SpanRows(self.span, self.keys[keep], self.values[keep])
+
 
 @dataclass(frozen=True)
 class SpanTable:

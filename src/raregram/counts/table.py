@@ -6,8 +6,7 @@ It is all that any estimator needs. Two tables merge by adding and subtract exac
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,6 +50,7 @@ class Counts:
     pad: bool = False  # whether contexts reach beyond the ends of a document
     min_count: int = MIN_COUNT.default  # longer spans that were seen less often were dropped
     shape: str | None = None  # the name of the shape function, where shapes are counted
+    known_digest: str | None = field(default=None, repr=False)  # of a table that was read from a file
 
     @classmethod
     def from_contexts(
@@ -71,13 +71,12 @@ class Counts:
         Args:
             contexts: N-grams as strings or lists of items.
             labels: one a context: a target's name, a collection of names, or None, "" or "O" for no target.
-            targets: the targets to count; None for every label there is.
-            spans: any of "units" (always there), "suffixes:5" (up to five items next to the boundary), "shapes:8"
-                (shapes of all items, and of up to eight next to the boundary), "whole".
+            targets: as in `raregram.count`, like all that follow.
+            spans: what to count.
             n: the number of items of each context; None for as many as the first one has.
             side: "left" if the boundary follows the context's last item, "right" if it precedes the first.
-            kind: "words" or "letters": how strings are split into items.
-            shape: the name of a shape function in `raregram.text.shapes.SHAPES`; None for the one of this kind.
+            kind: "words" or "letters".
+            shape: the name of a shape function.
             where: names a row in an error message.
 
         >>> counts = Counts.from_contexts(["lives in", "said that", "was in"], ["LOC", None, "LOC"])
@@ -87,7 +86,6 @@ class Counts:
         from raregram.counts.encode import encode_labelled
         from raregram.counts.kernel import Plan
 
-        _check_layout(side, kind)
         contexts = as_sequence(contexts)
         n = parse_ngrams(contexts[:1], n, kind, where).n
         wanted = None if targets is None else target_names(targets)
@@ -122,8 +120,8 @@ class Counts:
             n_de: the same for the denominator.
             target: the name of the numerator.
             denominator: "complement" if `f_de` counts the other contexts, "all" if it counts all of them.
-            spans: as in `from_contexts`, like the rest.
-            n: number of items of each N-gram.
+            spans: as in `from_contexts`, like all that follow.
+            n: the number of items of each N-gram.
             side: "left" or "right".
             kind: "words" or "letters".
             shape: the name of a shape function.
@@ -135,7 +133,6 @@ class Counts:
         from raregram.counts.encode import encode_weighted
         from raregram.counts.kernel import Plan
 
-        _check_layout(side, kind)
         DENOMINATOR.check(denominator, "from_ngrams")
         ngrams = as_sequence(ngrams)
         n = parse_ngrams(ngrams[:1], n, kind, where).n
@@ -147,7 +144,8 @@ class Counts:
         plan = Plan(n, side, kind, target_names([target]), tuple_of(spans), shape=shape)
         counts = cls._count(plan, encode_weighted(ngrams, every, nu, target, plan, where))
         everything = sum(totals) if denominator == "complement" else totals[1]
-        return counts._with_totals(np.array([everything, totals[0]], dtype=np.int64))
+        check_total(everything)
+        return replace(counts, totals=np.array([everything, totals[0]], dtype=np.int64))
 
     @classmethod
     def load(cls, path: PathLike) -> Counts:
@@ -156,8 +154,7 @@ class Counts:
         with storage.damage_named(path):
             counts = cls.from_table(table)
             _check_sound(counts)
-            vars(counts)["known_digest"] = storage.read_header(path)["digest"]  # it was checked
-            return counts
+            return replace(counts, known_digest=storage.read_header(path)["digest"])  # it was checked
 
     @classmethod
     def from_table(cls, table: SpanTable) -> Counts:
@@ -187,11 +184,6 @@ class Counts:
     def digest(self) -> str:
         """Return a digest of the content: equal tables have equal digests, however they were made."""
         return self.known_digest or self._as_table().digest()
-
-    @cached_property
-    def known_digest(self) -> str | None:
-        """The digest of a table that was read from a file; None where it would have to be found first."""
-        return None
 
     def frequencies(self, span: Span, target: str, denominator: str = DENOMINATOR.default) -> tuple[Ints, Ints]:
         """Return f_nu and f_de of every row of a span."""
@@ -306,29 +298,20 @@ class Counts:
             more = other.rows[span]
             keys = np.concatenate([mine[part.keys], theirs[more.keys]])
             rows[span] = add_up(span, keys, np.concatenate([part.values, sign * more.values]))
-        combined = self._replace(totals=totals, items=items, rows=rows)
-        if sign < 0:
-            _check_contains(combined)
-            combined = combined._without_empty_rows()
-        return combined
-
-    def _without_empty_rows(self) -> Counts:
-        """Drop rows of frequency 0, and items that no row names any more."""
-        rows = {span: _at_least(part, 1) for span, part in self.rows.items()}
-        return self._replace(rows=rows)._without_unused_items()
-
-    def _without_unused_items(self) -> Counts:
-        """Drop items that no row names, and number the others anew."""
-        items, parts = compact(self.items, list(self.rows.values()))
-        return self._replace(rows={part.span: part for part in parts}, items=items)
+        combined = replace(self, totals=totals, items=items, rows=rows, known_digest=None)
+        if sign > 0:
+            return combined
+        _check_contains(combined)
+        items, parts = compact(items, [part.at_least(1) for part in rows.values()])
+        return replace(combined, items=items, rows={part.span: part for part in parts})
 
     def drop_rare(self, min_count: int) -> Counts:
         """Return the table without spans of two and more items that were seen less often than `min_count`."""
         check_count("min_count", "drop_rare", min_count)
         rows = {
-            span: part if span[1] - span[0] == 1 else _at_least(part, min_count) for span, part in self.rows.items()
+            span: part if span[1] - span[0] == 1 else part.at_least(min_count) for span, part in self.rows.items()
         }
-        return self._replace(rows=rows, min_count=max(int(min_count), self.min_count))
+        return replace(self, rows=rows, min_count=max(int(min_count), self.min_count), known_digest=None)
 
     def with_targets(self, targets: Sequence[str]) -> Counts:
         """Return this table with columns for exactly these targets, zeros for those that it does not have.
@@ -338,14 +321,7 @@ class Counts:
         names = target_names(targets)
         columns = [0, *(1 + self.targets.index(name) if name in self.targets else -1 for name in names)]
         rows = {span: SpanRows(span, part.keys, _pick(part.values, columns)) for span, part in self.rows.items()}
-        return self._replace(targets=names, totals=_pick(self.totals, columns), rows=rows)
-
-    def _with_totals(self, totals: Ints) -> Counts:
-        check_total(int(totals[0]))
-        return self._replace(totals=totals)
-
-    def _replace(self, **changes: Any) -> Counts:
-        return replace(self, **changes)
+        return replace(self, targets=names, totals=_pick(self.totals, columns), rows=rows, known_digest=None)
 
     def _header(self) -> dict[str, Any]:
         """What a count file says about itself, beside its rows."""
@@ -474,25 +450,16 @@ def _against(of_target: Any, of_all: Any, denominator: str) -> tuple[Any, Any]:
     return of_target, of_all - of_target if denominator == "complement" else of_all
 
 
-def _at_least(part: SpanRows, least: int) -> SpanRows:
-    keep = part.values[:, 0] >= least
-    return SpanRows(part.span, part.keys[keep], part.values[keep])
-
-
 def _pick(values: Ints, columns: list[int]) -> Ints:
     """Take columns of the last axis, zeros for column -1."""
     padded = np.concatenate([values, np.zeros((*values.shape[:-1], 1), np.int64)], axis=-1)
     return padded[..., columns]
 
 
-def _check_layout(side: str, kind: str) -> None:
-    SIDE.check(side, "a count")
-    KIND.check(kind, "a count")
-
-
 def _check_sound(counts: Counts) -> None:
     """Raise `ValueError` for what no counting gives, in a file that someone made by hand."""
-    _check_layout(counts.side, counts.kind)
+    SIDE.check(counts.side, "a count")
+    KIND.check(counts.kind, "a count")
     shapes = [] if counts.shape is None else [counts.shape]
     if not all(isinstance(name, str) for name in (*counts.targets, *shapes)):
         raise ValueError("a name is no string")
@@ -514,13 +481,11 @@ def check_total(total: int) -> None:
 def _check_mergeable(a: Counts, b: Counts) -> None:
     """Raise unless two tables count the same things."""
     for name in ("n", "side", "kind", "pad", "targets", "spans", "shape"):
-        mine, theirs = getattr(a, name), getattr(b, name)
-        if mine != theirs:
-            raise ParameterError(
-                f"count tables with different {name} cannot be combined: {_show(name, mine, a)} "
-                f"and {_show(name, theirs, b)}"
+        if getattr(a, name) != getattr(b, name):
+            shown = (
+                (span_names(mine, a.n), span_names(theirs, b.n)) if name == "spans" else (repr(mine), repr(theirs))
             )
-
+            raise ParameterError(f"count tables with different {name} cannot be combined: {' and '.join(shown)}")
     if a.min_count > 1 or b.min_count > 1:
         raise ParameterError(
             "a count table whose rare spans were dropped (min_count) cannot be combined exactly: "
@@ -532,10 +497,6 @@ def name_span(span: Span, n: int) -> str:
     """Say in words where a span is."""
     first = n if span[0] >= n else 0
     return f"{'shapes of ' if first else ''}items {span[0] - first + 1} to {span[1] - first}"
-
-
-def _show(name: str, value: Any, counts: Counts) -> str:
-    return span_names(value, counts.n) if name == "spans" else repr(value)
 
 
 def _check_contains(difference: Counts) -> None:
