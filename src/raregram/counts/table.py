@@ -482,9 +482,9 @@ def _check_mergeable(a: Counts, b: Counts) -> None:
     """Raise unless two tables count the same things."""
     for name in ("n", "side", "kind", "pad", "targets", "spans", "shape"):
         if getattr(a, name) != getattr(b, name):
-            shown = (
-                (span_names(mine, a.n), span_names(theirs, b.n)) if name == "spans" else (repr(mine), repr(theirs))
-            )
+            shown = [
+                span_names(each.spans, each.n) if name == "spans" else repr(getattr(each, name)) for each in (a, b)
+            ]
             raise ParameterError(f"count tables with different {name} cannot be combined: {' and '.join(shown)}")
     if a.min_count > 1 or b.min_count > 1:
         raise ParameterError(
