@@ -56,10 +56,14 @@ class Encoder:
         spaced = split_behind_spaces(texts) if self.kind == "words" else None
         items, lengths = spaced or split_texts(texts, self.kind)
         vocabulary = self.vocabulary if spaced is None else self._spaced_vocabulary
-        codes = encode_items(items, vocabulary)
-        unknown = np.flatnonzero(codes == ABSENT)
-        encoded = (items if len(unknown) == len(items) else items.take(pa.array(unknown))).dictionary_encode()
-        codes[unknown] = len(vocabulary) + np.asarray(encoded.indices)
+        if not len(vocabulary):  # all are new, so there is nothing to look up
+            encoded = items.dictionary_encode()
+            codes = np.asarray(encoded.indices)
+        else:
+            codes = encode_items(items, vocabulary)
+            unknown = np.flatnonzero(codes == ABSENT)
+            encoded = items.take(pa.array(unknown)).dictionary_encode()
+            codes[unknown] = len(vocabulary) + np.asarray(encoded.indices)
         return codes, lengths, encoded.dictionary if spaced is None else remove_space(encoded.dictionary)
 
     @cached_property
