@@ -141,8 +141,8 @@ def count(
         files = ContextFiles((), columns, f_de=f_de, n=n)
         cluster = Cluster(session, progress)
         planned = count_on_spark(sources, plan, options, cluster=cluster, contexts=files, memory_limit=memory_limit)
-        counts, told = collect_counts(planned)
-        policy.skipped, policy.examples = told.skipped, told.examples
+        counts, counted = collect_counts(planned)
+        policy.skipped, policy.examples = counted.skipped, counted.examples
     else:
         with count_table(
             sources, plan, options, threads=threads, memory_limit=memory_limit, progress=progress

@@ -41,7 +41,7 @@ from raregram.counts.storage import (
 )
 from raregram.counts.table import Counts, Ints, check_total, counts_columns
 from raregram.errors import ClusterError
-from raregram.spark.session import Cluster, Notes, Work, partition_number
+from raregram.spark.session import Cluster, TaskReports, Work, partition_number
 from raregram.spark.sources import TABLE, Source
 
 MEMORY_LIMIT = 1 << 30  # bytes a task
@@ -60,8 +60,8 @@ BLOCKS = {"bucket": "int", "block": "binary"}
 
 
 @dataclass
-class Told:
-    """What a task tells of the documents that it has counted."""
+class TaskTotals:
+    """What a task reports of the documents that it has counted."""
 
     totals: list[int]  # (1 + targets,)
     documents: int = 0
@@ -72,7 +72,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Counted:
-    """What tasks told of a count that is done."""
+    """What tasks reported of a count that is done."""
 
     header: dict[str, Any]
     columns: tuple[str, ...]
@@ -91,7 +91,7 @@ class Counted:
 
 
 class Count:
-    """A count on Spark: `rows` are its rows as a DataFrame, and `finish` tells the rest once they were computed."""
+    """A count on Spark: `rows` are its rows as a DataFrame, and `finish` returns the rest once they were computed."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Count:
         memory_limit: int | None = None,
         only: Span | None = None,
     ) -> None:
-        self.cluster, self.notes = cluster, cluster.notes()
+        self.cluster, self.reports = cluster, cluster.reports()
         memory_limit = memory_limit or MEMORY_LIMIT
         self.plan = samples[0][1]
         self.targets = _all_targets(cluster, samples, options)
@@ -111,11 +111,11 @@ class Count:
             known = plan if plan.targets is not None else replace(plan, targets=self.targets)
             in_task = replace(source, frame=None)
             task = Counter(in_task, known, options, self.targets, memory_limit, buckets, only)
-            frames.append(cluster.map(source.frame, task.work(self.notes, number), BLOCKS))
+            frames.append(cluster.map(source.frame, task.work(self.reports, number), BLOCKS))
         blocks = frames[0] if len(frames) == 1 else frames[0].union(frames[1])
         self.blocks = blocks.repartition("bucket").sortWithinPartitions("bucket")
         self.adder = Adder(counts_columns(self.targets), self.plan.min_count)
-        self.rows = cluster.map(self.blocks, self.adder.work(self.notes), row_columns(self.targets))
+        self.rows = cluster.map(self.blocks, self.adder.work(self.reports), row_columns(self.targets))
 
     def compute(self, action: Callable[[], Any]) -> Any:
         """Run an action on `rows`."""
@@ -123,10 +123,10 @@ class Count:
             return self.cluster.run(action)
 
     def finish(self) -> Counted:
-        """Return what the tasks told; raise if there was nothing to count."""
-        told = self.notes.told
-        counted = [value for (what, *_), value in told.items() if what == "counted"]
-        hashes = [np.array(value, np.uint64) for (what, *_), value in told.items() if what == "added"]
+        """Return what the tasks reported; raise if there was nothing to count."""
+        reported = self.reports.values
+        counted = [value for (what, *_), value in reported.items() if what == "counted"]
+        hashes = [np.array(value, np.uint64) for (what, *_), value in reported.items() if what == "added"]
         totals = np.zeros(1 + len(self.targets), np.int64)
         for of_task in counted:
             totals += of_task.totals
@@ -152,18 +152,18 @@ def row_columns(targets: Sequence[str]) -> dict[str, str]:
 def write_counts(count: Count, out: str) -> Counted:
     """Compute a count and write it as a folder of Parquet files, under its final name only when it is whole."""
     cluster = count.cluster
-    with cluster.draft(out) as draft:
-        if writable(draft):
-            _write_from_tasks(count, draft)
+    with cluster.temporary_folder(out) as temporary:
+        if writable(temporary):
+            _write_from_tasks(count, temporary)
         else:
-            count.compute(lambda: count.rows.write.option("compression", "zstd").parquet(draft))
+            count.compute(lambda: count.rows.write.option("compression", "zstd").parquet(temporary))
         counted = count.finish()
-        cluster.write_bytes(f"{draft}/{COMMON}", common_metadata(counted.table(), counted.row_hashes))
+        cluster.write_bytes(f"{temporary}/{COMMON}", common_metadata(counted.table(), counted.row_hashes))
     return counted
 
 
 def writable(uri: str) -> bool:
-    """Whether tasks can write files at a place themselves, without Spark: some ten times as fast."""
+    """Whether tasks can write files at an address themselves, without Spark: some ten times as fast."""
     try:
         _file_system(uri)
     except (pa.ArrowException, OSError, ValueError):
@@ -172,23 +172,23 @@ def writable(uri: str) -> bool:
 
 
 def _file_system(uri: str) -> tuple[Any, str]:
-    """Return Arrow's file system and path of a place as Hadoop names it."""
+    """Return Arrow's file system and path of an address as Hadoop writes it."""
     from pyarrow.fs import FileSystem
 
     return FileSystem.from_uri(re.sub("^file:/+", "file:///", uri))  # type: ignore[no-any-return]
 
 
-def _write_from_tasks(count: Count, draft: str) -> None:
+def _write_from_tasks(count: Count, temporary: str) -> None:
     """Let each task write a Parquet file, and see that all of them are there."""
-    files, folder = count.cluster.path(draft)
+    files, folder = count.cluster.path(temporary)
     files.mkdirs(folder)
-    written = count.cluster.map(count.blocks, count.adder.write(count.notes, draft), {"file": "string"})
+    written = count.cluster.map(count.blocks, count.adder.write(count.reports, temporary), {"file": "string"})
     for row in count.compute(written.collect):
-        if not files.exists(count.cluster.path(f"{draft}/{row['file']}")[1]):
+        if not files.exists(count.cluster.path(f"{temporary}/{row['file']}")[1]):
             raise ClusterError(
-                f"a task wrote to {draft}, but not to the one of this machine: use storage that is shared"
+                f"a task wrote to {temporary}, but not to the one of this machine: use storage that is shared"
             )
-    count.cluster.write_bytes(f"{draft}/_SUCCESS", b"")
+    count.cluster.write_bytes(f"{temporary}/_SUCCESS", b"")
 
 
 def collect_counts(count: Count) -> tuple[Counts, Counted]:
@@ -251,7 +251,7 @@ class Counter:
     buckets: int
     only: Span | None  # the one span whose rows are wanted; None: all
 
-    def work(self, notes: Notes, sample: int) -> Work:
+    def work(self, reports: TaskReports, sample: int) -> Work:
         """Return what a task does."""
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -260,14 +260,14 @@ class Counter:
             corpus = Corpus(replace(self.plan, min_count=1), self.memory_limit)
             for encoded in self.source.encode(batches, corpus.plan, self.options):
                 corpus.add(encoded)
-            told = Told([0] * (1 + len(self.targets)), corpus.documents, corpus.longest, policy.skipped)
+            totals = TaskTotals([0] * (1 + len(self.targets)), corpus.documents, corpus.longest, policy.skipped)
             columns = [0, *(1 + self.targets.index(target) for target in corpus.targets)]
             for column, total in zip(columns, corpus.totals, strict=True):
-                told.totals[column] = total
+                totals.totals[column] = total
             yield from self._blocks(corpus.table(self.only), columns)
             corpus.spool.close()
-            told.examples = policy.examples
-            notes.add(("counted", sample, partition_number()), told)
+            totals.examples = policy.examples
+            reports.add(("counted", sample, partition_number()), totals)
 
         return work
 
@@ -325,7 +325,7 @@ class Adder:
     columns: tuple[str, ...]
     min_count: int
 
-    def work(self, notes: Notes) -> Work:
+    def work(self, reports: TaskReports) -> Work:
         """Return what a task does."""
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -339,7 +339,7 @@ class Adder:
                 width = (spans & 0xFFFF) - (spans >> 16)
                 kept = np.flatnonzero((width == 1) | (values[:, 0] >= self.min_count))
                 kept = kept[np.argsort(spans[kept], kind="stable")]
-                notes.add(("added", bucket), add_hashes(hashes[kept], values[kept]).tolist())
+                reports.add(("added", bucket), add_hashes(hashes[kept], values[kept]).tolist())
                 yield from self._rows(spans[kept], keys.take(pa.array(kept)), values[kept])
 
         return work
@@ -353,24 +353,24 @@ class Adder:
             numbers = [pa.array(np.ascontiguousarray(column)) for column in values[some].T]
             yield pa.record_batch([pa.array(start), pa.array(end), items, *numbers], schema=row_schema(self.columns))
 
-    def write(self, notes: Notes, folder: str) -> Work:
-        """Return what a task does that writes its rows itself: to a draft that gets its name when it is whole."""
+    def write(self, reports: TaskReports, folder: str) -> Work:
+        """Return what a task does that writes its rows itself: to a temporary that gets its name when it is whole."""
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             files, path = _file_system(folder)
-            rows = self.work(notes)(batches)
+            rows = self.work(reports)(batches)
             first = next(rows, None)
             if first is None:
                 return
             name = f"part-{partition_number():05d}.parquet"
-            draft = f"{path}/.{name}.{uuid.uuid4().hex}"
+            temporary = f"{path}/.{name}.{uuid.uuid4().hex}"
             with (
-                files.open_output_stream(draft) as stream,
+                files.open_output_stream(temporary) as stream,
                 pq.ParquetWriter(stream, first.schema, compression="zstd", compression_level=1) as writer,
             ):
                 for batch in chain([first], rows):
                     writer.write_batch(batch)
-            files.move(draft, f"{path}/{name}")
+            files.move(temporary, f"{path}/{name}")
             yield pa.record_batch([pa.array([name])], names=["file"])
 
         return work
@@ -384,7 +384,7 @@ def split_items(keys: pa.Array) -> pa.Array:
 def add_blocks(blocks: Sequence[bytes], columns: int) -> tuple[Hashes, npt.NDArray[np.int32], pa.Array, Ints]:
     """Add up the rows of equal key: their hashes, spans, keys and values (rows, columns).
 
-    Rows are sorted by hash. Keys that differ in spite of equal hashes are told apart.
+    Rows are sorted by hash. Keys that differ in spite of equal hashes stay separate rows.
     """
     schema = _block_schema(columns)
     table = pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(block), schema) for block in blocks])
@@ -411,8 +411,8 @@ def add_blocks(blocks: Sequence[bytes], columns: int) -> tuple[Hashes, npt.NDArr
 
 def _by_key(hashes: Hashes, spans: Any, keys: pa.Array, order: Any) -> tuple[Any, Any]:
     """Group sorted rows by their whole key instead: the group of each row, and the row that speaks for each group."""
-    number: dict[Any, int] = {}
+    code: dict[Any, int] = {}
     whole = zip(hashes.tolist(), spans.tolist(), keys.to_pylist(), strict=True)
-    group = np.array([number.setdefault(key, len(number)) for key in whole])
-    _, places = np.unique(group, return_index=True)
-    return group, order[places]
+    group = np.array([code.setdefault(key, len(code)) for key in whole])
+    _, first_rows = np.unique(group, return_index=True)
+    return group, order[first_rows]

@@ -24,7 +24,7 @@ from raregram.spark.counting import Count
 from raregram.spark.session import Cluster, Frame, errors_explained, partition_number, quote
 from raregram.spark.sources import first_file, path_names, reader
 
-TOLD = {
+REPORT = {
     "partition": "int",
     "band": "int",
     "types": "bigint",
@@ -63,14 +63,14 @@ def evaluate(
         types = _with_training(cluster, table if counted is None else counted.rows, training, s.n)
         scored = _scored(cluster, types, model).persist()
         try:
-            ranked = scored.orderBy(scored.place.desc(), scored["items"].asc())
+            ranked = scored.orderBy(scored.rank_by.desc(), scored["items"].asc())
             run = cluster.run if counted is None else counted.compute
-            told = run(cluster.map(ranked, _tell(k), TOLD).toArrow)
+            reported = run(cluster.map(ranked, _report(k), REPORT).toArrow)
         finally:
             scored.unpersist()
     if counted is not None:
         counted.finish()  # raises where there was nothing to count
-    return _evaluation(told, s.target, k, with_bands=training is not None)
+    return _evaluation(reported, s.target, k, with_bands=training is not None)
 
 
 def _count_table(cluster: Cluster, sources: Any, s: Settings) -> Frame | None:
@@ -106,7 +106,7 @@ def _with_training(cluster: Cluster, types: Frame, training: str | None, n: int)
 
 
 def _scored(cluster: Cluster, types: Frame, model: Model) -> Frame:
-    """Score each N-gram: `place` is what it is ranked by."""
+    """Score each N-gram: `rank_by` is the value by which it is ranked."""
     get = cluster.broadcast(model)
     column = counts_columns([model.settings.target])[1]
 
@@ -114,21 +114,21 @@ def _scored(cluster: Cluster, types: Frame, model: Model) -> Frame:
         for batch in batches:
             if len(batch):
                 scores = get().log_ratio(batch.column("items"))
-                place = sortable(scores) + 0.0  # one zero, not two
+                rank_by = sortable(scores) + 0.0  # one zero, not two
                 band = bands_of(np.asarray(batch.column("seen"))).astype(np.int32)
                 correct = np.asarray(batch.column("at_target")) > 0
-                names = ["items", "place", "band", "correct"]
-                yield pa.record_batch([batch.column("items"), place, band, pa.array(correct)], names=names)
+                names = ["items", "rank_by", "band", "correct"]
+                yield pa.record_batch([batch.column("items"), rank_by, band, pa.array(correct)], names=names)
 
-    columns = {"items": "array<string>", "place": "double", "band": "int", "correct": "boolean"}
+    columns = {"items": "array<string>", "rank_by": "double", "band": "int", "correct": "boolean"}
     return cluster.map(types.selectExpr("items", "seen", f"{quote(column)} as at_target"), work, columns)
 
 
-def _tell(k: int) -> Any:
-    """Return what a task tells of its part of the ranking.
+def _report(k: int) -> Any:
+    """Return a function that reports a partition of the ranking.
 
     One row for each band, with its number of types; one with the bands of the first k types; and one for each correct
-    type with its place in the part and among those of its band.
+    type with its index in the partition and among those of its band.
     """
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -152,19 +152,19 @@ def _tell(k: int) -> Any:
 
 
 def _rows(part: int, band: npt.NDArray[Any], **columns: Any) -> pa.RecordBatch:
-    """Lay out rows that have some of the columns of `TOLD`."""
+    """Lay out rows that have some of the columns of `REPORT`."""
     kinds = {"types": pa.int64(), "leading": pa.binary(), "index": pa.int64(), "inside": pa.int64()}
     given = [
         pa.array(columns[name], kind) if name in columns else pa.nulls(len(band), kind)
         for name, kind in kinds.items()
     ]
     first = [pa.array(np.full(len(band), part, np.int32)), pa.array(band.astype(np.int32))]
-    return pa.record_batch([*first, *given], names=list(TOLD))
+    return pa.record_batch([*first, *given], names=list(REPORT))
 
 
-def _evaluation(told: pa.Table, target: str, k: int, with_bands: bool) -> Evaluation:
-    """Put together what tasks told of their parts of a ranking."""
-    rows = {name: told[name].combine_chunks() for name in TOLD}
+def _evaluation(reported: pa.Table, target: str, k: int, with_bands: bool) -> Evaluation:
+    """Put together the reports of all partitions of a ranking."""
+    rows = {name: reported[name].combine_chunks() for name in REPORT}
     part, band = np.asarray(rows["partition"]), np.asarray(rows["band"])
     parts = int(part.max(initial=-1)) + 1
     sizes = np.zeros((len(BANDS), parts), dtype=np.int64)

@@ -83,8 +83,8 @@ def _parse(model: Model, ngrams: pa.Array, source: str) -> NGrams:
 
 def write_scores(cluster: Cluster, frame: Frame, out: str) -> None:
     """Compute scores and write them as a folder of Parquet files, under its final name only when it is whole."""
-    with cluster.planning(), cluster.draft(out) as draft:
-        cluster.run(lambda: frame.write.parquet(draft))
+    with cluster.planning(), cluster.temporary_folder(out) as temporary:
+        cluster.run(lambda: frame.write.parquet(temporary))
 
 
 def rank(cluster: Cluster, model: Model, contexts: Contexts, size: int, level: float | None = None) -> Ranking:
@@ -110,7 +110,7 @@ def rank(cluster: Cluster, model: Model, contexts: Contexts, size: int, level: f
     def best_of_best(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from _as_batches(_best(batches, size))
 
-    columns = {"ngram": "string", **{f"value{place}": "double" for place in range(width)}}
+    columns = {"ngram": "string", **{f"value{index}": "double" for index in range(width)}}
     with cluster.planning():
         first = cluster.map(contexts.frame.select(column), best_of_task, columns)
         few = max(isqrt(contexts.frame.rdd.getNumPartitions()), 1)
@@ -128,5 +128,5 @@ def _best(batches: Any, size: int) -> Ranking:
 
 def _as_batches(ranking: Ranking) -> Iterator[pa.RecordBatch]:
     """Lay a ranking out as record batches."""
-    values = {f"value{place}": pa.array(column.copy()) for place, column in enumerate(ranking.values.T)}
+    values = {f"value{index}": pa.array(column.copy()) for index, column in enumerate(ranking.values.T)}
     yield from pa.table({"ngram": ranking.texts, **values}).to_batches(OUT_ROWS) if len(ranking.texts) else ()

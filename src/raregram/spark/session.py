@@ -29,8 +29,8 @@ Tick: TypeAlias = Callable[[int], None]
 T = TypeVar("T")
 
 MARK = "raregram-error:"  # before an error of ours in what Spark says of a failed job
-PATIENCE = 120  # seconds until an executor must be there
-PATIENCE_KEY = "spark.raregram.executorTimeout"
+EXECUTOR_TIMEOUT = 120  # seconds until an executor must be there
+TIMEOUT_KEY = "spark.raregram.executorTimeout"
 POLL = 0.2  # seconds between two looks at a running job
 
 # While a job of ours is planned: labels may differ in their case alone, large inputs make large tasks, since what is
@@ -67,8 +67,8 @@ def import_pyspark() -> Any:
     return pyspark
 
 
-class Notes:
-    """What tasks tell the driver, by a key; a task that runs again tells the same again, which changes nothing."""
+class TaskReports:
+    """What tasks report to the driver, by key; a task that runs again reports the same, which changes nothing."""
 
     def __init__(self, context: Any) -> None:
         from pyspark.accumulators import AccumulatorParam
@@ -84,12 +84,12 @@ class Notes:
         self.accumulator = context.accumulator({}, Update())
 
     def add(self, key: Any, value: Any) -> None:
-        """Tell something; called by a task."""
+        """Report a value; called by a task."""
         self.accumulator.add({key: value})
 
     @property
-    def told(self) -> dict[Any, Any]:
-        """What all tasks told; read by the driver when their job is done."""
+    def values(self) -> dict[Any, Any]:
+        """What all tasks reported; read by the driver when their job is done."""
         return dict(self.accumulator.value)
 
 
@@ -104,9 +104,9 @@ class Cluster:
             )
         self.context = session.sparkContext
 
-    def notes(self) -> Notes:
-        """Return a new place for what tasks tell."""
-        return Notes(self.context)
+    def reports(self) -> TaskReports:
+        """Return a new collection of what tasks report."""
+        return TaskReports(self.context)
 
     def broadcast(self, value: T) -> Callable[[], T]:
         """Send something to every executor once, and return what gives it there."""
@@ -130,7 +130,7 @@ class Cluster:
             kept = [field for field in like.schema.fields if field.name not in columns]
             schema = StructType([*kept, *schema.fields])
         with _quiet():
-            return frame.mapInArrow(_telling(work), schema)
+            return frame.mapInArrow(_with_marked_errors(work), schema)
 
     @contextmanager
     def planning(self, more: Mapping[str, str] | None = None) -> Iterator[None]:
@@ -147,7 +147,7 @@ class Cluster:
                 conf.unset(name) if value is None else conf.set(name, value)
 
     def run(self, action: Callable[[], Any]) -> Any:
-        """Run a Spark job, tell its progress, and turn what Spark says of a failure into an error of ours."""
+        """Run a Spark job, report its progress, and turn what Spark says of a failure into an error of ours."""
         group = f"raregram-{uuid.uuid4()}"
         self.context.setJobGroup(group, "raregram", interruptOnCancel=True)
         watch = _Watch(self, group)
@@ -157,24 +157,24 @@ class Cluster:
                     return action()
             except BaseException:
                 self.context.cancelJobGroup(group)
-                if watch.starved:
-                    raise ClusterError(self._starved()) from None
+                if watch.timed_out:
+                    raise ClusterError(self._no_executor()) from None
                 raise
             finally:
                 watch.stop()
 
-    def _starved(self) -> str:
+    def _no_executor(self) -> str:
         wanted = self.context.getConf().get("spark.executor.memory", "1g")
         return (
-            f"no executor has started at {self.context.master} within {self.patience:.0f} seconds: its workers have "
-            f"less than {wanted} of memory or no core free. Ask for less (spark.executor.memory, "
-            f"spark.executor.cores), or wait longer ({PATIENCE_KEY})"
+            f"no executor has started at {self.context.master} within {self.executor_timeout:.0f} seconds: its "
+            f"workers have less than {wanted} of memory or no core free. Ask for less (spark.executor.memory, "
+            f"spark.executor.cores), or wait longer ({TIMEOUT_KEY})"
         )
 
     @property
-    def patience(self) -> float:
+    def executor_timeout(self) -> float:
         """Seconds until an executor must be there."""
-        return float(self.context.getConf().get(PATIENCE_KEY, str(PATIENCE)))
+        return float(self.context.getConf().get(TIMEOUT_KEY, str(EXECUTOR_TIMEOUT)))
 
     def path(self, name: str) -> tuple[Any, Any]:
         """Return Hadoop's file system and path of a name."""
@@ -189,8 +189,8 @@ class Cluster:
         stream.close()
 
     @contextmanager
-    def draft(self, final: str) -> Iterator[str]:
-        """Give a name to write to; move it to `final` at the end, or remove it if the work failed."""
+    def temporary_folder(self, final: str) -> Iterator[str]:
+        """Give a temporary folder to write to; move it to `final` at the end, or remove it if the work failed."""
         with errors_explained():
             files, path = self.path(final)
             _, finished = self.path(f"{final.rstrip('/')}/_SUCCESS")
@@ -198,22 +198,22 @@ class Cluster:
                 raise FileError(f"cannot write {final}: it exists and is not a folder that Spark has finished")
             name = f".{path.getName()}.{uuid.uuid4().hex[:16]}.draft"  # other machines have the same process numbers
             parent = path.getParent()
-            _, draft = self.path(f"{parent.toString()}/{name}" if parent is not None else name)
+            _, temporary = self.path(f"{parent.toString()}/{name}" if parent is not None else name)
             try:
-                yield draft.toString()
+                yield temporary.toString()
                 files.delete(path, True)
-                if not files.rename(draft, path):
-                    raise FileError(f"cannot write {final}: {draft.toString()} could not be renamed")
+                if not files.rename(temporary, path):
+                    raise FileError(f"cannot write {final}: {temporary.toString()} could not be renamed")
             finally:
                 with suppress(Exception):  # the session may be gone
-                    files.delete(draft, True)
+                    files.delete(temporary, True)
 
 
 class _Watch:
-    """Looks at a running job from another thread: tells what is done, and cancels what cannot begin."""
+    """Watches a running job from another thread: reports progress, and cancels a job that gets no executor."""
 
     def __init__(self, cluster: Cluster, group: str) -> None:
-        self.cluster, self.group, self.starved = cluster, group, False
+        self.cluster, self.group, self.timed_out = cluster, group, False
         self.done: dict[int, int] = {}  # tasks of each stage
         self.over = threading.Event()
         self.thread = threading.Thread(target=self._look, daemon=True)
@@ -228,13 +228,13 @@ class _Watch:
         waited = 0.0
         while not self.over.wait(POLL):
             with suppress(Exception):  # the session may be going down
-                self._tell()
+                self._report()
                 waited = 0.0 if self._has_executor() else waited + POLL
-                if waited > self.cluster.patience:
-                    self.starved = True
+                if waited > self.cluster.executor_timeout:
+                    self.timed_out = True
                     self.cluster.context.cancelJobGroup(self.group)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         tracker = self.cluster.context.statusTracker()
         for job in tracker.getJobIdsForGroup(self.group):
             for stage in tracker.getJobInfo(job).stageIds:
@@ -269,7 +269,7 @@ def partition_number() -> int:
     return int(context.partitionId())
 
 
-def _telling(work: Work) -> Work:
+def _with_marked_errors(work: Work) -> Work:
     """Let an error that we raise in a task reach the driver word by word."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
