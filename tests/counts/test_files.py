@@ -223,18 +223,19 @@ def test_what_no_counting_gives_is_refused_even_with_the_right_digest(counts, tm
     rows = dict(counts.rows)
     unit = rows[0, 1]
     forged = {
-        "totals": counts._replace(totals=counts.totals // 100),
-        "rows": counts._replace(rows={**rows, (0, 1): replace(unit, values=unit.values[:, ::-1])}),
-        "double": counts._replace(
+        "totals": replace(counts, totals=counts.totals // 100),
+        "rows": replace(counts, rows={**rows, (0, 1): replace(unit, values=unit.values[:, ::-1])}),
+        "double": replace(
+            counts,
             rows={
                 **rows,
                 (0, 1): replace(unit, keys=np.repeat(unit.keys, 2, 0), values=np.repeat(unit.values, 2, 0)),
-            }
+            },
         ),
-        "negative": counts._replace(rows={**rows, (0, 1): replace(unit, values=-unit.values)}),
-        "spans": counts._replace(n=3),
-        "shape": counts._replace(shape=""),
-        "no name": counts._replace(shape=0),
+        "negative": replace(counts, rows={**rows, (0, 1): replace(unit, values=-unit.values)}),
+        "spans": replace(counts, n=3),
+        "shape": replace(counts, shape=""),
+        "no name": replace(counts, shape=0),
     }[part]
     forged.save(tmp_path / "forged.counts")
     with pytest.raises(FileError, match=r"forged\.counts .*truncated or damaged"):

@@ -7,6 +7,7 @@ in memory. Ranges share no row, and their rows come out in the final order: noth
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 from collections import deque
@@ -69,7 +70,7 @@ class Spool:
             return kept[start:stop]
         offset, (rows, *width) = kept
         found = np.empty((max((rows if stop is None else stop) - start, 0), *width), dtype=np.int32)
-        self.file.seek(offset + start * 4 * int(np.prod(width, initial=1)))
+        self.file.seek(offset + start * 4 * math.prod(width))
         self.file.readinto(found.data)
         return found
 
@@ -191,14 +192,10 @@ class Corpus:
             yield Batch(codes, lengths, special_windows, weight, usual, self.plan.n)
 
     def _units(self, layer: Layer) -> Iterator[SpanRows]:
-        """Count as many positions at a time as memory allows, or else a part of the vocabulary."""
-        weights, size, n = self._matrix(), len(layer.names), self.plan.n
-        cells = self.memory_limit // 6 // (8 * (weights.shape[1] + 2))
-        positions, codes = (cells // size, size) if cells >= size else (1, max(cells, SMALLEST_RANGE))
-        for k in range(0, n, positions):
-            for code in range(0, size, codes):
-                some, inside = range(k, min(k + positions, n)), range(code, min(code + codes, size))
-                yield from count_units(self._batches(), layer, self.plan, weights, some, inside)
+        """Count the units, as much of the vocabulary at a time as memory allows."""
+        weights = self._matrix()
+        most_codes = max(self.memory_limit // 6 // (8 * (weights.shape[1] + 2)), SMALLEST_RANGE)
+        return count_units(self._batches, layer, self.plan, weights, most_codes)
 
     def _longer(self, spans: Sequence[Span], layers: Sequence[Layer]) -> Iterator[SpanRows]:
         """Count the spans of two and more items."""
@@ -263,8 +260,9 @@ class Corpus:
                 if windows:
                     yield np.concatenate(list(in_range()), axis=1), weights
             elif column + 1 < len(piece) - 1:
-                further = (np.bincount(part[column + 1], minlength=len(sizes)) for part in in_range())
-                yield from self._cut(in_range, np.sum(list(further), axis=0), column + 1, capacity, weights)
+                further = np.concatenate([part[column + 1] for part in in_range()])
+                further_sizes = np.bincount(further, minlength=len(sizes))
+                yield from self._cut(in_range, further_sizes, column + 1, capacity, weights)
             else:
                 yield _joined(in_range(), weights)
         spool.close()

@@ -10,7 +10,7 @@ beyond that, and `weights[w, 1:]` how often at each target. Weight 0 is that of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -107,54 +107,56 @@ class Layer:
 
 
 def count_units(
-    batches: Iterable[Batch], layer: Layer, plan: Plan, weights: Ints, positions: range, codes: range
+    batches: Callable[[], Iterable[Batch]], layer: Layer, plan: Plan, weights: Ints, most_codes: int
 ) -> Iterator[SpanRows]:
-    """Yield the rows of the units at some positions, of the items or shapes in a range of codes."""
-    columns = weights.shape[1]
-    steps = np.zeros((len(positions), len(codes)), dtype=np.int64)  # from each position to the next
-    more = np.zeros((len(positions), len(codes), columns), dtype=np.int64)
-    nearest = np.zeros(len(codes), dtype=np.int64)
+    """Yield the rows of the units, position by position; `most_codes` of the items or shapes at a time."""
+    usual = sorted({batch.usual for batch in batches()})
+    totals = {weight: np.zeros(len(layer.names), dtype=np.int64) for weight in usual}  # at the position k
+    for k in range(plan.n):
+        for batch in batches():
+            if k == 0:
+                _tally(totals[batch.usual], layer.far[batch.codes[batch.starts()]], 1)
+                continue
+            first = np.cumsum(batch.lengths, dtype=np.int64) - batch.lengths
+            _tally(totals[batch.usual], layer.far[batch.codes[first + (k - 1)]], -1)
+            _tally(totals[batch.usual], layer.far[batch.codes[first + batch.lengths - plan.n + k]], 1)
+        codes, sums = layer.far, totals
+        if k == plan.nearest and layer.near is not layer.far:
+            codes, sums = layer.near, {weight: np.zeros_like(total) for weight, total in totals.items()}
+            for batch in batches():
+                _tally(sums[batch.usual], codes[batch.codes[batch.starts() + k]], 1)
+        for start in range(0, len(layer.names), most_codes):
+            some = {weight: total[start : start + most_codes] for weight, total in sums.items()}
+            seen, values = _unit_values(batches(), k, codes, start, some, weights)
+            yield SpanRows((layer.first + k, layer.first + k + 1), (seen + start).astype(np.int32)[:, None], values)
+
+
+def _unit_values(
+    batches: Iterable[Batch], k: int, codes: Codes, start: int, totals: Mapping[int, Ints], weights: Ints
+) -> tuple[Ints, Ints]:
+    """Return which items or shapes from a code on are at a position, and their frequencies.
+
+    `totals` has how often each is there in all windows of the batches with one usual weight.
+    """
+    once = np.eye(1, weights.shape[1], dtype=np.int64)
+    values = sum(total[:, None] * (once + weights[weight]) for weight, total in totals.items())
+    assert isinstance(values, np.ndarray)
     for batch in batches:
-        starts = batch.starts()
-        first = np.cumsum(batch.lengths, dtype=np.int64) - batch.lengths
-        behind = first + batch.lengths - plan.n
-        _tally(steps[0], layer.far[batch.codes[starts + positions[0]]], 1, codes)
-        for row, k in enumerate(positions[1:], 1):
-            _tally(steps[row], layer.far[batch.codes[first + (k - 1)]], -1, codes)
-            _tally(steps[row], layer.far[batch.codes[behind + k]], 1, codes)
-        if layer.near is not layer.far and plan.nearest in positions:
-            _tally(nearest, layer.near[batch.codes[starts + plan.nearest]], 1, codes)
-        at, column, weight = _pairs(batch, starts, weights)
-        for row, k in enumerate(positions if len(at) else ()):
-            of_item = (layer.near if k == plan.nearest else layer.far)[batch.codes[at + k]].astype(np.int64)
-            inside = (of_item >= codes.start) & (of_item < codes.stop)
-            cells = (of_item[inside] - codes.start) * columns + column[inside]
-            np.add.at(more[row].reshape(-1), cells, weight[inside])
-    totals = np.cumsum(steps, axis=0)
-    if layer.near is not layer.far and plan.nearest in positions:
-        totals[plan.nearest - positions[0]] = nearest
-    more[:, :, 0] += totals
-    for row, k in enumerate(positions):
-        seen = np.flatnonzero(more[row, :, 0])
-        keys = (seen + codes.start).astype(np.int32)[:, None]
-        yield SpanRows((layer.first + k, layer.first + k + 1), keys, more[row, seen])
+        more = weights[batch.weight] - weights[batch.usual]
+        rows, columns = np.nonzero(more)
+        code = codes[batch.codes[batch.special[rows] + k]].astype(np.int64) - start
+        inside = (code >= 0) & (code < len(values))
+        np.add.at(values.reshape(-1), (code * weights.shape[1] + columns)[inside], more[rows, columns][inside])
+    seen = np.flatnonzero(values[:, 0])
+    return seen, values[seen]
 
 
-def _tally(counts: Ints, found: Codes, times: int, codes: range) -> None:
-    """Count codes, those in a range, `times` each."""
-    if len(codes) < codes.stop or found.max(initial=0) >= codes.stop:
-        found = found[(found >= codes.start) & (found < codes.stop)] - codes.start
+def _tally(counts: Ints, found: Codes, times: int) -> None:
+    """Count codes, `times` each."""
     if 4 * len(found) < len(counts):
         np.add.at(counts, found, times)
     else:
         counts += times * np.bincount(found, minlength=len(counts))
-
-
-def _pairs(batch: Batch, starts: Ints, weights: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return where windows begin that count otherwise than once and at no target; the column, and how much more."""
-    at, weight = (starts, batch.weights(starts)) if batch.usual else (batch.special.astype(np.int64), batch.weight)
-    rows, columns = np.nonzero(weights[weight])
-    return at[rows], columns, weights[weight[rows], columns]
 
 
 def windows_of(batch: Batch, layer: Layer, plan: Plan, span: Span) -> Codes:
