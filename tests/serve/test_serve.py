@@ -253,7 +253,7 @@ def test_a_model_names_the_digest_of_its_corpus(tmp_path):
             422,
             "top: Input should be greater than or equal",
         ),
-        ("/api/nothing", "{}", 404, "the page /docs lists all requests"),
+        ("/api/nothing", "{}", 404, "see /docs for all requests"),
     ],
 )
 def test_mistakes_get_a_sentence_in_one_form(client, path, body, status, message):
