@@ -56,7 +56,7 @@ class Option(Generic[Value]):
 
 # --- what is counted ---------------------------------------------------------------------------------------------
 N: Option[int] = Option("n", 10, "Items per context.", at_least=1, at_most=1000)
-SIDE: Option[Side] = Option("side", "left", "The side of the boundary on which contexts are.", get_args(Side))
+SIDE: Option[Side] = Option("side", "left", "Contexts left or right of the boundary.", get_args(Side))
 KIND: Option[Kind] = Option("kind", "words", "The kind of items.", get_args(Kind))
 SPANS: Option[tuple[str, ...]] = Option(
     "spans", ("units",), "Spans to count: units, suffixes:LENGTH, shapes:LENGTH, whole; separated by commas."

@@ -16,7 +16,6 @@ import pytest
 import raregram as rg
 from conftest import peak_kilobytes
 from raregram import options
-from raregram.cli import main
 from raregram.models.explain import Explanation, Term
 from raregram.models.selection import CRITERIA
 
@@ -45,21 +44,8 @@ def folder(tmp_path_factory, corpus):
 
 
 @pytest.fixture
-def run(folder, monkeypatch, capfd):
-    """Run `raregram ...` in the folder, in this process; check the exit code and return what it printed."""
-
-    def run(*arguments, code=0, stdin=""):
-        (folder / "stdin").write_text(stdin)
-        monkeypatch.chdir(folder)
-        monkeypatch.setattr(sys, "argv", ["raregram", *map(str, arguments)])
-        with (folder / "stdin").open() as standard_input:
-            monkeypatch.setattr(sys, "stdin", standard_input)
-            with pytest.raises(SystemExit) as end:
-                main()
-        out, error = capfd.readouterr()
-        assert end.value.code == code, error
-        return error if code else out
-
+def run(run, folder, monkeypatch):
+    monkeypatch.chdir(folder)
     return run
 
 
@@ -174,14 +160,13 @@ def test_wrong_calls_of_rank_score_and_count(run):
     )
 
 
-def test_a_mistake_gives_a_sentence_and_no_traceback(folder):
-    for arguments, code in ((["rank", "mle.rgm", "new.txt", "--by", "lower"], 2), (["explain", "loc.rgm", "x"], 1)):
-        done = subprocess.run(
-            [RAREGRAM, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=60
-        )
-        assert done.returncode == code
-        assert done.stderr.startswith("raregram: error: ")
-        assert done.stderr.count("\n") == 1
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(["rank", "mle.rgm", "new.txt", "--by", "lower"], 2), (["explain", "loc.rgm", "x"], 1)]
+)
+def test_an_error_is_one_line_without_a_traceback(folder, arguments, code):
+    done = subprocess.run([RAREGRAM, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr.count("\n")) == (code, 1)
+    assert done.stderr.startswith("raregram: error: ")
 
 
 def test_bad_input_exits_1(run, folder):

@@ -50,6 +50,7 @@ MODELS = {
     "letters": {"n": 3, "kind": "letters", "estimator": "backoff", "spans": ["units", "suffixes:3", "shapes:3"]},
     "letters mle": {"n": 2, "kind": "letters", "pad": True, "estimator": "mle", "spans": ["units", "whole"]},
 }
+JSON = {"Content-Type": "application/json"}
 COUNTED = ("n", "side", "kind", "pad", "spans")
 
 
@@ -98,12 +99,9 @@ def client(options):
         yield client
 
 
-def value(number):
-    return float(number) if number is not None else None
-
-
-def same(a, b):
-    return a == b or (np.isnan(a) and np.isnan(b))
+def same(found, expected):
+    """Whether numbers of JSON, where infinity and NaN are strings, are these."""
+    return np.array_equal([float(number) for number in found], expected, equal_nan=True)
 
 
 def contexts_of(items, s):
@@ -139,7 +137,7 @@ def test_few_and_many_contexts_are_bit_for_bit_what_the_library_finds(client, na
         for first in range(0, len(contexts), size):
             request = {"contexts": contexts[first : first + size], "models": [name]}
             found += client.post("/api/score", json=request).json()["scores"][name]
-        assert np.array_equal([float(number) for number in found], expected, equal_nan=True)
+        assert same(found, expected)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -150,11 +148,10 @@ def test_a_text_is_scored_at_every_boundary(client, name):
     found = told[0]["scores"][name]
     assert told[0]["items"] == {model.settings.kind: len(items)}
     assert len(found) == len(items) + 1
-    for boundary, context in contexts_of(items, model.settings):
-        if context is None:
-            assert found[boundary] is None
-        else:
-            assert same(value(found[boundary]), model.log_ratio([context])[0])
+    contexts = [context for _, context in contexts_of(items, model.settings)]
+    assert [score is None for score in found] == [context is None for context in contexts]
+    known = [context for context in contexts if context is not None]
+    assert same([score for score in found if score is not None], model.log_ratio(known))
     assert len(told[1]["scores"][name]) == 1
 
 
@@ -166,9 +163,9 @@ def test_contexts_are_scored_explained_and_ranked(client, name):
     contexts = [context for _, context in contexts_of(items, s) if context is not None]
     for some in (contexts[:3], contexts * 12):
         told = client.post("/api/score", json={"contexts": some, "models": [name]}).json()["scores"][name]
-        assert all(same(value(a), b) for a, b in zip(told, model.log_ratio(some), strict=True))
+        assert same(told, model.log_ratio(some))
     told = client.post("/api/explain", json={"context": contexts[5], "model": name}).json()
-    assert same(sum(value(term["value"]) for term in told["terms"]), value(told["log_ratio"]))
+    assert same([sum(float(term["value"]) for term in told["terms"])], [float(told["log_ratio"])])
     assert (told["interval"] is None) == (s.estimator in ("mle", "direct"))
     told = client.post("/api/rank", json={"text": TEXT, "model": name, "top": 5}).json()
     assert told["contexts"] == len(contexts)
@@ -218,6 +215,21 @@ def test_models_are_described(client):
     assert "corpus" not in facts
 
 
+def test_a_target_with_a_slash_is_served(tmp_path):
+    rg.fit(rg.Counts.from_contexts(["a b", "c d"], ["a/b", None]), "a/b").save(tmp_path / "m.rgm")
+    client = served_on(tmp_path / "m.rgm")
+    for name in ("a/b", "a%2Fb"):
+        assert client.get(f"/api/models/{name}").json()["target"] == "a/b"
+    assert client.get("/api/models/a").status_code == 404
+
+
+def test_a_model_without_items_is_served(tmp_path):
+    counts = rg.Counts.from_contexts(["a b", "c d"] * 2, ["E", "E", None, None], spans=["suffixes:2", "shapes:2"])
+    rg.fit(counts, "E", "backoff").save(tmp_path / "m.rgm")
+    found = served_on(tmp_path / "m.rgm").post("/api/changes", json={"context": "a b", "model": "E"}).json()
+    assert (found["up"], found["down"]) == ([], [])
+
+
 def test_a_model_names_the_digest_of_its_corpus(tmp_path):
     counts = rg.Counts.from_contexts(["lives in", "said that"], ["LOC", None])
     counts.save(tmp_path / "all.counts")
@@ -239,39 +251,30 @@ def test_a_model_names_the_digest_of_its_corpus(tmp_path):
         ("/api/score", '{"contexts": [], "models": ["mle"]}', 422, "contexts: List should have at least 1 item"),
         ("/api/score", '{"contexts": ["a b c"], "more": 1}', 422, "no such field; there is contexts, models"),
         ("/api/score", '{"contexts": ["a b"], "models": ["formula"]}', 422, "context 1 has 2 words, expected 3"),
-        (
-            "/api/score",
-            '{"contexts": ["a b c"], "models": ["X"]}',
-            404,
-            "there is no model 'X'; there is 'backoff', ",
-        ),
+        ("/api/score", '{"contexts": ["a b c"], "models": ["X"]}', 404, "no model 'X'; there is 'backoff', "),
         ("/api/explain", '{"context": "a b", "model": "formula"}', 422, "has 2 words, expected 3"),
         ("/api/rank", '{"text": "a b c", "model": "mle", "by": "lower"}', 422, "'mle' has no interval"),
-        (
-            "/api/rank",
-            '{"text": "a b c", "model": "mle", "top": 0}',
-            422,
-            "top: Input should be greater than or equal",
-        ),
+        ("/api/rank", '{"text": "a b", "model": "mle", "top": 0}', 422, "top: Input should be greater than or equal"),
         ("/api/nothing", "{}", 404, "see /docs for all requests"),
     ],
 )
-def test_mistakes_get_a_sentence_in_one_form(client, path, body, status, message):
-    answer = client.post(path, content=body, headers={"Content-Type": "application/json"})
+def test_errors_have_one_form(client, path, body, status, message):
+    answer = client.post(path, content=body, headers=JSON)
     assert answer.status_code == status
     assert list(answer.json()) == ["error"]
     assert message in answer.json()["error"]["message"]
 
 
-def test_what_is_too_large_or_no_json_is_refused(client):
-    large = json.dumps({"texts": ["word " * 100_000]})
-    answer = client.post("/api/texts", content=large, headers={"Content-Type": "application/json"})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
-    pieces = (large[i : i + 10_000].encode() for i in range(0, len(large), 10_000))
-    answer = client.post("/api/texts", content=pieces, headers={"Content-Type": "application/json"})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
-    answer = client.post("/api/texts", content="{}", headers={"Content-Type": "text/plain"})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (415, "not_json")
+def test_bodies_that_are_too_large_or_not_json_are_refused(client):
+    large = json.dumps({"texts": ["word " * 100_000]}).encode()
+    chunks = (large[i : i + 10_000] for i in range(0, len(large), 10_000))
+    for content, headers, expected in (
+        (large, JSON, (413, "too_large")),
+        (chunks, JSON, (413, "too_large")),
+        (b"{}", {"Content-Type": "text/plain"}, (415, "not_json")),
+    ):
+        answer = client.post("/api/texts", content=content, headers=headers)
+        assert (answer.status_code, answer.json()["error"]["code"]) == expected
     answer = client.put("/api/texts", content="{}")
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
@@ -287,33 +290,34 @@ def test_a_response_that_takes_too_long_is_given_up(folder):
     wait_for(lambda: set(threading.enumerate()) <= before)  # the thread that handled it gives up, too
 
 
-def test_a_request_that_does_not_arrive_is_given_up(folder):
-    served, sent = create_app(ServeOptions(models=(str(folder / "mle.rgm"),), timeout=0.05)), []
+def post_in_parts(app, *parts):
+    """Send the parts of a request, then nothing more, straight to an application; return what it sends."""
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "path": "/api/score", "headers": headers, "query_string": b""}
-    parts = [{"type": "http.request", "body": b"{", "more_body": True}]
+    messages, sent = list(parts), []
 
     async def receive():
-        return parts.pop() if parts else await asyncio.sleep(20)
+        return messages.pop(0) if messages else await asyncio.sleep(20)
 
     async def send(message):
         sent.append(message)
 
-    asyncio.run(served(scope, receive, send))
+    asyncio.run(app(scope, receive, send))
+    return sent
+
+
+PART = {"type": "http.request", "body": b"{", "more_body": True}
+
+
+def test_a_request_that_does_not_arrive_is_given_up(folder):
+    sent = post_in_parts(served_on(folder / "mle.rgm", timeout=0.05).app, PART)
     assert sent[0]["status"] == 408
     assert "did not arrive within 0.05 s" in json.loads(sent[1]["body"])["error"]["message"]
 
 
 def test_a_client_that_leaves_is_counted_and_not_logged(folder, caplog):
     client = served_on(folder / "mle.rgm")
-    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-    scope = {"type": "http", "method": "POST", "path": "/api/score", "headers": headers, "query_string": b""}
-    parts = [{"type": "http.disconnect"}, {"type": "http.request", "body": b"{", "more_body": True}]
-
-    async def receive():
-        return parts.pop()
-
-    asyncio.run(client.app(scope, receive, None))
+    assert post_in_parts(client.app, PART, {"type": "http.disconnect"}) == []
     assert metric(client, 'requests_total{route="score",status="499"}') == 1
     assert not [record for record in caplog.records if record.name.startswith("raregram")]
 
@@ -407,12 +411,8 @@ def test_metrics_count_requests_and_models(client):
     assert metric(client, name) == before + 1
     assert metric(client, 'request_seconds_count{route="score"}') >= before + 1
     assert metric(client, "models") == len(MODELS)
-    for path, route in (
-        ("/api/models/mle", "models"),
-        ("/static/main.js", "page"),
-        ("/docs", "page"),
-        ("/x", "other"),
-    ):
+    routes = {"/api/models/mle": "models", "/static/main.js": "page", "/docs": "page", "/x": "other"}
+    for path, route in routes.items():
         name = f'requests_total{{route="{route}",status="{client.get(path).status_code}"}}'
         before = metric(client, name)
         client.get(path)
@@ -421,7 +421,7 @@ def test_metrics_count_requests_and_models(client):
     assert client.get("/live").status_code == 200
 
 
-def test_a_new_model_file_is_read_without_losing_a_request(folder, tmp_path):
+def test_a_new_model_file_is_read_without_losing_a_request(folder, tmp_path, caplog):
     path = tmp_path / "live.rgm"
     shutil.copy(folder / "backoff.rgm", path)
     old, new = (rg.Model.load(folder / f"{name}.rgm") for name in ("backoff", "selective"))
@@ -452,6 +452,7 @@ def test_a_new_model_file_is_read_without_losing_a_request(folder, tmp_path):
         hammering.join()
     assert {status for status, _ in seen} == {200}
     assert {number for _, number in seen} == expected
+    assert "is not a raregram file; the model backoff stays as it was" in caplog.text
 
 
 def wait_for(condition, seconds=10.0):
@@ -533,7 +534,7 @@ def is_up(url):
         (["M", "--time-limit", "0"], 2, "--time-limit takes a number of seconds above 0"),
     ],
 )
-def test_wrong_calls_are_told(folder, arguments, code, message):
+def test_wrong_calls_are_named(folder, arguments, code, message):
     given = [str(folder / "mle.rgm") if argument == "M" else argument for argument in arguments]
     done = subprocess.run([RAREGRAM, "serve", *given], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == code

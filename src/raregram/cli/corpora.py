@@ -15,9 +15,7 @@ from raregram.cli.printing import print_json, report_file, report_skipped, say
 from raregram.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
-    from raregram.corpus.documents import Options
     from raregram.counts.count import ContextFiles
-    from raregram.counts.kernel import Plan
 
 
 def fetch(
@@ -81,9 +79,9 @@ def tag(
     import_spacy()  # raises before the documents are read
     total = None
     if not any(map(reads_once, sources)):
-        total = sum(len(batch) for batch in read_documents(sources, Options(format, split)))
+        total = sum(map(len, read_documents(sources, Options(format=format, split=split))))
     wanted = None if labels == "all" else cli.parse_pairs(labels) or tagging.DEFAULT_LABELS
-    reading = Options(format, split)
+    reading = Options(format=format, split=split)
     with progress("tagged {:,} documents", quiet, total) as tick:
         made = tagging.tag(
             sources, out, pipeline=pipeline, labels=wanted, processes=processes, progress=tick, options=reading
@@ -150,9 +148,12 @@ def count(
     On a cluster, to a folder of Parquet files: raregram count hdfs:///news/ --format jsonl --engine spark --master
     spark://host:7077 --out hdfs:///news.counts
     """
+    from raregram.atomic import check_target
     from raregram.corpus.documents import Options, Policy
-    from raregram.counts.count import ContextFiles, check_for_contexts, hold_contexts
+    from raregram.counts import storage
+    from raregram.counts.count import ContextFiles, check_for_contexts, count_table, hold_contexts
     from raregram.counts.kernel import Plan
+    from raregram.show.progress import progress
 
     if (item_column, tag_column) != (options.ITEM_COLUMN.default, options.TAG_COLUMN.default):
         format = format or "conll"  # noqa: A001 - by its last column a file may not be recognised
@@ -162,20 +163,28 @@ def count(
         "targets": None if names is None else tuple(sorted(set(names))),
     }  # fmt: skip
     limit = None if memory_limit is None else cli.parse_bytes(memory_limit, "memory_limit", "count")
+    resources: dict[str, Any] = {"threads": threads, "memory_limit": limit}
     if engine == "local" and not numerator and not denominator and hold_contexts(sources, format):
         check_for_contexts(pad, labels, on_error)
         files = ContextFiles(sources or [], cli.parse_columns(columns), f_de=f_de)
-        _count_contexts(files, n, plan, out, quiet, threads=threads, memory_limit=limit)
+        check_target(out)
+        with progress("counted {:,} contexts", quiet) as tick:
+            _count_contexts(files, n, plan, out, progress=tick, **resources)
         report_file(out, as_json, quiet, {"skipped": 0})
         return
     policy = Policy(on_error)
-    documents = (
-        (sources or None, numerator or None, denominator or None),
-        Plan(n=options.N.default if n is None else n, pad=pad, labels=cli.parse_pairs(labels) or None, **plan),
-        Options(format, split, None, item_column, tag_column, sentences, policy=policy),
+    documents = (sources or None, numerator or None, denominator or None)
+    whole = Plan(n=options.N.default if n is None else n, pad=pad, labels=cli.parse_pairs(labels) or None, **plan)
+    reading = Options(
+        format=format, split=split, item_column=item_column, tag_column=tag_column, sentences=sentences, policy=policy
     )
     if engine == "local":
-        _count_documents(documents, out, quiet, threads=threads, memory_limit=limit)
+        check_target(out)
+        with (
+            progress("counted {:,} documents", quiet) as tick,
+            count_table(documents, whole, reading, beside=Path(out), progress=tick, **resources) as table,
+        ):
+            storage.write(out, table)
         report_skipped(policy.skipped, policy.examples)
         report_file(out, as_json, quiet, {"skipped": policy.skipped})
         return
@@ -187,7 +196,7 @@ def count(
     with spark_cluster(master, spark, quiet) as cluster:
         from raregram.spark.counting import write_counts
 
-        made = write_counts(count_on_spark(*documents, cluster=cluster, memory_limit=limit), out)
+        made = write_counts(count_on_spark(documents, whole, reading, cluster=cluster, memory_limit=limit), out)
     report_skipped(made.skipped, made.examples)
     if as_json:  # from the header alone, since the table may be large and far away
         facts = {"file": out, "kind": "count table", **made.header, "digest": made.digest}
@@ -196,39 +205,17 @@ def count(
         say(f"{out}: {counts_line(made.header)}")
 
 
-def _count_contexts(
-    files: ContextFiles, n: int | None, plan: dict[str, Any], out: str, quiet: bool, **resources: Any
-) -> None:
+def _count_contexts(files: ContextFiles, n: int | None, plan: dict[str, Any], out: str, **resources: Any) -> None:
     """Count contexts into a file; count files among them are added."""
-    from raregram.atomic import check_target
     from raregram.counts import storage
     from raregram.counts.count import count_contexts, read_counts
-    from raregram.show.progress import progress
 
-    check_target(out)
-    with progress("counted {:,} contexts", quiet) as tick:
-        if files.count_files():
-            counting = {"n": n, "denominator": files.f_de, "progress": tick, **plan, **resources}
-            read_counts(files.sources, files.rename, **counting).save(out)
-            return
-        with count_contexts(files, n, plan, progress=tick, beside=Path(out), **resources) as table:
-            if table is None:
-                raise InputError(f"there is no context in {', '.join(files.sources)}")
-            storage.write(out, table)
-
-
-def _count_documents(documents: tuple[Any, Plan, Options], out: str, quiet: bool, **resources: Any) -> None:
-    """Count documents into a file."""
-    from raregram.atomic import check_target
-    from raregram.counts import storage
-    from raregram.counts.count import count_table
-    from raregram.show.progress import progress
-
-    check_target(out)
-    with (
-        progress("counted {:,} documents", quiet) as tick,
-        count_table(*documents, beside=Path(out), progress=tick, **resources) as table,
-    ):
+    if files.count_files():
+        read_counts(files.sources, files.rename, n=n, denominator=files.f_de, **plan, **resources).save(out)
+        return
+    with count_contexts(files, n, plan, beside=Path(out), **resources) as table:
+        if table is None:
+            raise InputError(f"there is no context in {', '.join(files.sources)}")
         storage.write(out, table)
 
 

@@ -74,7 +74,7 @@ def evaluate(
         with spark_cluster(master, spark, quiet=False) as cluster:
             from raregram.spark import evaluating
 
-            reading = Options(format, split)
+            reading = Options(format=format, split=split)
             result = evaluating.evaluate(cluster, model, documents, reading, k=k, training=training)
     else:
         counts = _types_of(documents, model.settings, model.settings.target, format, split)
@@ -115,9 +115,10 @@ def tune(
     as_json: cli.AsJson = False,
     quiet: cli.Quiet = False,
 ) -> None:
-    """Find the best settings on validation documents, and write the best model.
+    """Find the best settings on validation documents.
 
-    Tries all criteria, sizes and lam (or lam, tau, suffixes and shapes) and prints a heat map of F1.
+    Tries all criteria, sizes and lam (or lam, tau, suffixes and shapes), prints a heat map of F1 and writes the best
+    model.
 
     The best has the highest F1 of the top K; ties go to the larger lam.
 

@@ -76,7 +76,9 @@ def fit(
     as_json: cli.AsJson = False,
     quiet: cli.Quiet = False,
 ) -> None:
-    """Fit a model to count files, labelled contexts or N-grams with two frequencies.
+    """Fit a model to counts or contexts.
+
+    Takes count files, labelled contexts, or N-grams with two frequencies.
 
     Options that the estimator does not use have no effect.
 
@@ -171,10 +173,9 @@ def score(
         progress("scored {:,} N-grams", quiet or (out is None and sys.stdout.isatty())) as tick,
         score_writer(out, form, heads, added, model.settings.kind) as write,
     ):
-        for batch, ngrams, scores in _scored(model, batches, wanted):
+        for batch, ngrams, scores in _scored(model, batches, wanted, sources):
             write(batch, ngrams, dict(zip(added.names, scores, strict=True)))
             tick(len(batch))
-        _check_any(tick.done, sources)
     if out is not None and not quiet:
         say(f"{out}: {tick.done:,} rows scored")
 
@@ -195,9 +196,9 @@ def rank(
     as_json: cli.AsJson = False,
     quiet: cli.Quiet = False,
 ) -> None:
-    """Print the distinct N-grams with the highest log ratio, best first.
+    """Print the N-grams with the highest log ratio.
 
-    Columns: rank, log ratio, N-gram; with --by lower: rank, lower end, log ratio, upper end, N-gram.
+    Each once, best first: rank, log ratio, N-gram; with --by lower: rank, lower end, log ratio, upper end, N-gram.
 
     Ties are in byte order of the N-gram. Only the printed N-grams are kept in memory.
 
@@ -227,12 +228,11 @@ def rank(
         order = [0] if wanted is None else [1, 0, 2]  # of log ratio, lower and upper end
         _, batches = open_contexts(files, rename)
         with progress("ranked {:,} N-grams", quiet) as tick:
-            for batch, ngrams, scores in _scored(model, batches, wanted):
+            for batch, ngrams, scores in _scored(model, batches, wanted, sources):
                 assert ngrams is not None
                 best.add(ngrams.lines(model.settings.kind), np.column_stack(scores)[:, order])
                 tick(len(batch))
-            _check_any(tick.done, sources)
-        ranking = best.ranking()
+            ranking = best.ranking()
     names = ["log_ratio"] if wanted is None else ["lower", "log_ratio", "upper"]
     rows = list(enumerate(zip(ranking.values.tolist(), ranking.texts.to_pylist(), strict=True), 1))
     if as_json:
@@ -249,9 +249,10 @@ def explain(
     ngrams: Annotated[list[str], argument(help="N-grams, each as one argument.")],
     as_json: cli.AsJson = False,
 ) -> None:
-    """Show what each item adds to a log ratio: its frequencies, its term and a bar.
+    """Show what each item adds to a log ratio.
 
-    A dot marks an item that is not selected, so its factor is 1. Terms add up to the log ratio exactly.
+    Each item with its frequencies, its term and a bar. A dot marks an item that is not selected, so its factor is 1.
+    Terms add up to the log ratio exactly.
 
     A `backoff` model first shows the single items. An item that the model lacks at its position is shown by its
     frequencies at any position, or else by those of its shape, such as `~Aa` for a capitalised word. Then come the
@@ -287,7 +288,7 @@ def info(file: Annotated[str, argument(help="A count file or a model file.")], a
 
 
 def _scored(
-    model: Model, batches: Iterable[Batch], level: float | None
+    model: Model, batches: Iterable[Batch], level: float | None, sources: list[str] | None
 ) -> Iterator[tuple[Batch, NGrams | None, list[pa.Array]]]:
     """Yield contexts with their items and scores; where one is invalid, those before it are yielded first.
 
@@ -295,7 +296,9 @@ def _scored(
     """
     from raregram.measure.score import score_contexts, score_rows
 
+    rows = 0
     for batch in batches:
+        rows += len(batch)
         if batch.documents:
             yield batch, None, [score_rows(model, batch.name, batch.ngrams, batch.source, batch.first)]
             continue
@@ -303,13 +306,10 @@ def _scored(
             ngrams = model.parse(batch.ngrams, batch.where)
         except InputError as error:
             if error.row:
-                yield from _scored(model, [batch.head(error.row)], level)
+                yield from _scored(model, [batch.head(error.row)], level, sources)
             raise
         yield batch, ngrams, score_contexts(model, ngrams.lists(), level)
-
-
-def _check_any(scored: int, sources: list[str] | None) -> None:
-    if not scored:
+    if not rows:
         raise InputError(f"there is no N-gram in {', '.join(sources or ['standard input'])}")
 
 
