@@ -24,7 +24,7 @@ WORDS = "text-align:left;padding:1px 8px;white-space:pre-wrap;unicode-bidi:isola
 class Bar:
     """A line of an explanation, as it is shown."""
 
-    place: str
+    position: str
     text: str
     f_nu: str
     f_de: str
@@ -53,7 +53,7 @@ def _row(line: Bar | str) -> str:
     numbers = (line.f_nu, line.f_de, line.value, line.change)
     dim = "" if line.counts else ' style="opacity:.55"'
     return (
-        f'<tr{dim}><td style="{NUMBERS};opacity:.65">{line.place}</td><td style="{WORDS}">{escape(line.text)}</td>'
+        f'<tr{dim}><td style="{NUMBERS};opacity:.65">{line.position}</td><td style="{WORDS}">{escape(line.text)}</td>'
         + "".join(f'<td style="{NUMBERS}">{escape(number)}</td>' for number in numbers)
         + f'<td style="padding:1px 8px">{_bar(line.share)}</td></tr>'
     )

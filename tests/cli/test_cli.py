@@ -69,7 +69,7 @@ def test_fit_score_rank_explain_from_labelled_lines(run, folder, corpus):
 
 
 @pytest.mark.parametrize("source", ["table.parquet", "table.csv"])
-@pytest.mark.parametrize("estimator", ["selective", "mle"])
+@pytest.mark.parametrize("estimator", ["selective", "mle", "backoff"])
 def test_tables_with_two_frequencies_give_the_model_of_the_contexts(run, folder, source, estimator):
     run("fit", "train.tsv", "--target", "LOC", "--estimator", estimator, "--out", "lines.rgm")
     run("fit", source, "--estimator", estimator, "--out", "table.rgm")
@@ -91,7 +91,7 @@ def test_score_keeps_the_columns_of_a_table(run, folder, model_file):
 
 
 def test_columns_of_a_table_can_be_named(run, tmp_path):
-    (tmp_path / "mine.csv").write_text("text,hits,rest\na b,3,1\nc d,0,2\n")
+    (tmp_path / "mine.csv").write_text("text,hits,rest\na b, 3,1\nc d,0,2\n")
     run("fit", "mine.csv", "--columns", "ngram=text,f_nu=hits,f_de=rest", "--estimator", "mle", "--out", "m.rgm")
     assert float(run("score", "m.rgm", stdin="a b\n").split("\t")[0]) == pytest.approx(np.log(3))
 
@@ -151,9 +151,8 @@ def test_compressed_and_windows_text(run, tmp_path, model_file):
 
 
 def test_score_answers_each_line_before_the_next_one_comes(model_file):
-    with subprocess.Popen(
-        [RAREGRAM, "score", model_file], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
+    pipe, command = subprocess.PIPE, [RAREGRAM, "score", model_file]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
         for ngram in ("the a in at", "old bank was near"):
             process.stdin.write(ngram + "\n")
             process.stdin.flush()
@@ -172,11 +171,8 @@ def test_memory_stays_flat_however_long_the_input_is(model_file, command):
 def test_a_reader_that_leaves_early_is_no_error(folder, model_file):
     (folder / "long.txt").write_text("the a in at\n" * 300_000)
     command = f"{RAREGRAM} score loc.rgm long.txt | head -n 1"
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command], cwd=folder, capture_output=True, timeout=60, check=False
-    )
-    assert done.stderr == b""
-    assert done.stdout.count(b"\n") == 1
+    done = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, timeout=60, check=False)
+    assert (done.stderr, done.stdout.count(b"\n")) == (b"", 1)
 
 
 @pytest.mark.parametrize(
@@ -208,6 +204,7 @@ BAD_INPUT = [
     (["fit", "bad.csv"], b"ngram,f_nu,f_de\na b,1,2\na b,-1,2\n", "bad.csv, row 2: f_nu must be a whole number"),
     (["fit", "bad.csv"], b"ngram,f_nu,f_de\na b,1.5,2\n", "bad.csv, row 1: f_nu must be a whole number"),
     (["fit", "bad.csv"], b"ngram,f_nu,f_de\na b,1,2\na b,x,2\n", "row 2: f_nu must be a whole number, got 'x'"),
+    (["fit", "bad.csv"], b"ngram,f_nu,f_de\na b,1_000,1\n", "f_nu must be a whole number, got '1_000'"),
     (["fit", "bad.csv"], b"ngram,f_nu,f_de\na b,1,2\na b c,1,2\n", "bad.csv, row 2 has 3 words, expected 2"),
     (["fit", "bad.csv"], b"text,f_nu,f_de\na b,1,2\n", "no column 'ngram'; it has text, f_nu, f_de. Say which one"),
     (["fit", "bad.csv"], b"ngram,f_nu,f_de\na b,1\n", "bad.csv: CSV parse error"),
@@ -260,6 +257,8 @@ def test_files_that_are_not_what_they_should_be(run, folder, model_file):
     assert "the folder nowhere does not exist" in run("score", "loc.rgm", "new.txt", "-o", "nowhere/x", code=1)
     run("count", "train.tsv", "--out", "units.counts")
     assert "units.counts holds no whole N-grams" in run("rank", "loc.rgm", "units.counts", code=1)
+    (folder / "cut.counts").write_bytes((folder / "units.counts").read_bytes()[:-50])
+    assert "truncated or damaged" in run("fit", "cut.counts", "--out", "x.rgm", code=1)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -274,12 +273,8 @@ def test_the_version_is_printed(run):
 
 
 def test_long_work_shows_progress_on_standard_error(model_file):
-    with subprocess.Popen(
-        [RAREGRAM, "score", model_file],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    ) as process:
+    pipe, command = subprocess.PIPE, [RAREGRAM, "score", model_file]
+    with subprocess.Popen(command, stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe) as process:
         begun = time.monotonic()
         for _ in range(60):  # on a busy machine it is long before it begins
             process.stdin.write(b"the a in at\n" * 1000)
@@ -318,23 +313,6 @@ def test_a_renamed_column_keeps_its_name_beside_another_called_ngram(run, tmp_pa
     assert "several columns called 'ngram'" in run("score", "loc.rgm", "twice.csv", code=1)
 
 
-def test_compressed_tables_are_tables(run, tmp_path):
-    table = b"ngram,f_nu,f_de\na b, 3,1\nc d,0,2\n"
-    (tmp_path / "t.csv").write_bytes(table)
-    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(table))
-    for name in ("t.csv", "t.csv.gz"):
-        run("fit", name, "--estimator", "direct", "--out", f"{name}.rgm")
-    assert (tmp_path / "t.csv.rgm").read_bytes() == (tmp_path / "t.csv.gz.rgm").read_bytes()
-    (tmp_path / "odd.csv").write_text("ngram,f_nu,f_de\na b,1_000,1\n")
-    assert "f_nu must be a whole number, got '1_000'" in run("fit", "odd.csv", "--out", "x", code=1)
-
-
-def test_a_damaged_count_file_is_called_so(run, folder):
-    run("count", "train.tsv", "--out", "c.counts")
-    (folder / "cut.counts").write_bytes((folder / "c.counts").read_bytes()[:-50])
-    assert "truncated or damaged" in run("fit", "cut.counts", "--out", "x.rgm", code=1)
-
-
 def test_letters_that_would_break_a_line_are_escaped(run, tmp_path):
     (tmp_path / "l.jsonl").write_text(json.dumps({"text": "a\tb\nc\x1bd", "spans": [[1, 2, "X"]]}) + "\n")
     run("count", "l.jsonl", "-n", 2, "--kind", "letters", "--spans", "whole", "--out", "l.counts")
@@ -346,11 +324,9 @@ def test_letters_that_would_break_a_line_are_escaped(run, tmp_path):
 
 def test_a_full_standard_output_is_an_error_not_a_traceback(model_file):
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            [RAREGRAM, "info", model_file], stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
+        done = subprocess.run([RAREGRAM, "info", model_file], stdout=full, stderr=subprocess.PIPE, check=False)
     assert done.returncode != 0
-    assert "Traceback" not in done.stderr
+    assert b"Traceback" not in done.stderr
 
 
 def test_merge_names_the_file_that_does_not_fit(run, tmp_path):

@@ -153,12 +153,11 @@ def tune(
     if as_json:
         print_json({"best": asdict(best), "cells": [asdict(trial) for trial in trials]})
         return
+    print(heat_map(trials))
     if estimator == "backoff":
-        print(backoff_map(trials))
         print(f"best: backoff, lam {best.lam:.4g}, tau {best.tau:g}, suffixes to {best.longest}, "
               f"{'with' if best.shapes else 'without'} shapes, F1 {best.f1:.4f}")  # fmt: skip
     else:
-        print(heat_map(trials))
         print(f"best: {best.criterion or 'all used'}{f', {best.size:,} items a position' if best.size else ''}, "
               f"lam {best.lam:g}, F1 {best.f1:.4f}")  # fmt: skip
     if not quiet:
@@ -220,42 +219,31 @@ def reproduce(
 
 
 def heat_map(trials: list[Trial]) -> str:
-    """Draw criteria x sizes, each with the best F1 over lam, the darker the better."""
-    best: dict[tuple[str, str], float] = {}
-    for trial in trials:
-        key = (trial.criterion or "all used", f"{trial.size or 0:,}")
-        best[key] = max(trial.f1, best.get(key, 0.0))
-    scale = list(best.values())
-    all_used = best.pop(("all used", "0"), None)
-    lines = _shaded("", best, scale)
-    return "\n".join(lines if all_used is None else [*lines, f"{'all used':<14}{all_used:>12.4f}"])
-
-
-def backoff_map(trials: list[Trial]) -> str:
-    """Draw lam x tau with all suffixes and shapes, the darker the better; below, F1 with fewer of them."""
+    """Draw the best F1 by criterion and size, for `backoff` by lam and tau, the darker the better; others below."""
+    f1: dict[tuple[str, str], float] = {}
+    others: dict[str, float] = {}
     first = trials[0]
-    full = [trial for trial in trials if (trial.longest, trial.shapes) == (first.longest, first.shapes)]
-    full_by_lam = sorted(full, key=lambda trial: (trial.lam, trial.tau or 0.0))
-    f1 = {(f"{trial.lam:.4g}", f"{trial.tau:g}"): trial.f1 for trial in full_by_lam}
-    lines = _shaded("lam / tau", f1, [trial.f1 for trial in trials])
-    for trial in trials[len(full) :]:
-        name = f"suffixes to {trial.longest}" if trial.shapes == first.shapes else "without shapes"
-        lines.append(f"{name:<20}{trial.f1:.4f}")
-    return "\n".join(lines)
-
-
-def _shaded(corner: str, f1: dict[tuple[str, str], float], scale: list[float]) -> list[str]:
-    """Return the lines of a table of F1 by row and column, shaded from the lowest to the highest of a scale."""
-    low, high = min(scale), max(scale)
+    for trial in sorted(trials, key=lambda trial: (trial.lam, trial.tau or 0.0)):
+        if trial.shapes != first.shapes:
+            others["without shapes"] = trial.f1
+        elif trial.longest != first.longest:
+            others[f"suffixes to {trial.longest}"] = trial.f1
+        elif trial.estimator == "product":
+            others["all used"] = max(trial.f1, others.get("all used", 0.0))
+        else:
+            by_lam = (f"{trial.lam:.4g}", f"{trial.tau:g}") if trial.estimator == "backoff" else None
+            key = by_lam or (trial.criterion or "", f"{trial.size:,}")
+            f1[key] = max(trial.f1, f1.get(key, 0.0))
+    values = [*f1.values(), *others.values()]
+    low, high = min(values), max(values)
     columns = list(dict.fromkeys(column for _, column in f1))
+    corner = "lam / tau" if first.estimator == "backoff" else ""
     lines = [f"{corner:<14}" + "".join(f"{column:>12}" for column in columns)]
     for row in dict.fromkeys(row for row, _ in f1):
-        line = f"{row:<14}"
-        for column in columns:
-            shade = SHADES[int((f1[row, column] - low) / (high - low or 1) * (len(SHADES) - 1))]
-            line += f" {shade * 4} {f1[row, column]:.4f}"
-        lines.append(line)
-    return lines
+        shades = [SHADES[int((f1[row, c] - low) / (high - low or 1) * (len(SHADES) - 1))] * 4 for c in columns]
+        cells = (f" {shade} {f1[row, column]:.4f}" for shade, column in zip(shades, columns, strict=True))
+        lines.append(f"{row:<14}" + "".join(cells))
+    return "\n".join([*lines, *(f"{name:<20}{value:.4f}" for name, value in others.items())])
 
 
 def _types_of(sources: list[str], like: Any, target: str, format_name: str | None, split: str) -> Counts:

@@ -142,20 +142,11 @@ def changes(registry: Registry, request: schemas.ChangesRequest, check: Check) -
             after = float(values[best])
             # From NaN, which is no evidence, any number is a change.
             if sign * after > sign * before or (math.isnan(before) and not math.isnan(after)):
-                found.append(
-                    {
-                        "position": position + 1,
-                        "before": item,
-                        "item": vocabulary[candidates[best]],
-                        "log_ratio": finite(after),
-                        "change": finite(after - before),
-                    }
-                )
-    return {
-        "log_ratio": finite(before),
-        "up": sorted(up, key=lambda change: -float(change["change"])),
-        "down": sorted(down, key=lambda change: float(change["change"])),
-    }
+                replaced = {"position": position + 1, "before": item, "item": vocabulary[candidates[best]]}
+                found.append({**replaced, "log_ratio": after, "change": after - before})
+    up.sort(key=lambda change: -change["change"])
+    down.sort(key=lambda change: change["change"])
+    return dict(finite({"log_ratio": before, "up": up, "down": down}))
 
 
 def rank(registry: Registry, request: schemas.RankRequest, check: Check) -> Json:

@@ -25,7 +25,7 @@ Stamp = tuple[int, int, int]  # time, size and inode: changes with the file
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model under its name, as it was read from its file."""
+    """A model with its name, as it was read from its file."""
 
     name: str
     path: Path
