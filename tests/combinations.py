@@ -136,7 +136,7 @@ CONTEXT_READERS = [
     Reader("csv.gz", write_csv),
     Reader("csv.bz2", write_csv),
     *(
-        Reader(f"{name}.parquet", lambda *told, kind=kind: write_parquet(*told, kind), lists=lists)
+        Reader(f"{name}.parquet", lambda *arguments, kind=kind: write_parquet(*arguments, kind), lists=lists)
         for name, kind, lists in [
             ("text", pa.string(), False),
             ("dictionary", pa.dictionary(pa.int32(), pa.string()), False),
@@ -276,7 +276,7 @@ DOCUMENT_READERS = [
     Reader("items.jsonl", lambda path, documents: _jsonl(path, documents, "items"), lists=True),
     Reader("items.jsonl.gz", lambda path, documents: _jsonl(path, documents, "items"), lists=True),
     *(
-        Reader(f"{name}.parquet", lambda *told, kind=kind: _parquet_documents(*told, kind), lists=lists)
+        Reader(f"{name}.parquet", lambda *arguments, kind=kind: _parquet_documents(*arguments, kind), lists=lists)
         for name, kind, lists in [
             ("text", pa.string(), False),
             ("dictionary", pa.dictionary(pa.int32(), pa.string()), False),

