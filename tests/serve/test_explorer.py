@@ -267,6 +267,7 @@ def test_an_error_is_shown_kindly_and_goes_away(page):
     write(page, TEXT)
     wait_for(lambda: labels(page))
     assert not at(page, "#alert").is_displayed()
+    write(page, "too short")
     at(page, "#tab-rank").click()
     page.execute_script("document.getElementById('text').value = 'short'")
     at(page, "#rank-form button").click()
