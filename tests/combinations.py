@@ -28,10 +28,10 @@ from raregram import cli
 COMMANDS = typer.main.get_command(cli.app)  # made once: it takes longer than most commands here
 
 
-def run(*arguments: object) -> tuple[int, bytes, str]:
+def run(*arguments: object, stdin: bytes = b"") -> tuple[int, bytes, str]:
     """Run `raregram ...` in this process; return the exit code, standard output and standard error."""
-    out, error = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
-    called = patch.multiple(sys, argv=["raregram", *map(str, arguments)])
+    given, out, error = (io.TextIOWrapper(io.BytesIO(data), encoding="utf-8") for data in (stdin, b"", b""))
+    called = patch.multiple(sys, argv=["raregram", *map(str, arguments)], stdin=given)
     with called, patch.object(cli, "app", COMMANDS), redirect_stdout(out), redirect_stderr(error):
         try:
             cli.main()
@@ -136,7 +136,7 @@ CONTEXT_READERS = [
     Reader("csv.gz", write_csv),
     Reader("csv.bz2", write_csv),
     *(
-        Reader(f"{name}.parquet", lambda *told, kind=kind: write_parquet(*told, kind), lists=lists)
+        Reader(f"{name}.parquet", lambda *arguments, kind=kind: write_parquet(*arguments, kind), lists=lists)
         for name, kind, lists in [
             ("text", pa.string(), False),
             ("dictionary", pa.dictionary(pa.int32(), pa.string()), False),
@@ -276,7 +276,7 @@ DOCUMENT_READERS = [
     Reader("items.jsonl", lambda path, documents: _jsonl(path, documents, "items"), lists=True),
     Reader("items.jsonl.gz", lambda path, documents: _jsonl(path, documents, "items"), lists=True),
     *(
-        Reader(f"{name}.parquet", lambda *told, kind=kind: _parquet_documents(*told, kind), lists=lists)
+        Reader(f"{name}.parquet", lambda *arguments, kind=kind: _parquet_documents(*arguments, kind), lists=lists)
         for name, kind, lists in [
             ("text", pa.string(), False),
             ("dictionary", pa.dictionary(pa.int32(), pa.string()), False),

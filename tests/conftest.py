@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
+import combinations
 import raregram as rg
 
 FEW = 20  # examples, whatever a test asks for
@@ -98,6 +99,20 @@ def model_file(model, tmp_path) -> Path:
     path = tmp_path / "loc.rgm"
     model.save(path)
     return path
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Run `raregram ...` in a folder of its own; check the exit code and return what it printed, or its error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments, code=0, stdin=b""):
+        found, out, error = combinations.run(*arguments, stdin=stdin if isinstance(stdin, bytes) else stdin.encode())
+        assert found == code, error
+        assert code or "-q" not in arguments or error == ""
+        return error if code else out.decode()
+
+    return run
 
 
 def peak_kilobytes(command, lines):

@@ -55,24 +55,26 @@ class Option(Generic[Value]):
 
 
 # --- what is counted ---------------------------------------------------------------------------------------------
-N: Option[int] = Option("n", 10, "Items of a context.", at_least=1, at_most=1000)
-SIDE: Option[Side] = Option("side", "left", "On which side of the boundary the contexts are.", get_args(Side))
-KIND: Option[Kind] = Option("kind", "words", "What the items of a text are.", get_args(Kind))
+N: Option[int] = Option("n", 10, "Items per context.", at_least=1, at_most=1000)
+SIDE: Option[Side] = Option("side", "left", "Contexts left or right of the boundary.", get_args(Side))
+KIND: Option[Kind] = Option("kind", "words", "The kind of items.", get_args(Kind))
 SPANS: Option[tuple[str, ...]] = Option(
-    "spans", ("units",), "What to count: units, suffixes:LENGTH, shapes:LENGTH, whole; with commas."
+    "spans", ("units",), "Spans to count: units, suffixes:LENGTH, shapes:LENGTH, whole; separated by commas."
 )
-PAD: Option[bool] = Option("pad", False, "Let contexts reach beyond the ends of a document.")
-MIN_COUNT: Option[int] = Option("min_count", 1, "Drop longer spans that were seen less often.", at_least=1)
+PAD: Option[bool] = Option("pad", False, "Pad contexts that reach beyond the ends of a document.")
+MIN_COUNT: Option[int] = Option(
+    "min_count", 1, "Drop spans of two or more items that were seen less often.", at_least=1
+)
 ON_ERROR: Option[OnError] = Option(
     "on_error", "stop", "What to do with a document that cannot be read.", get_args(OnError)
 )
 ENGINE: Option[Engine] = Option(
     "engine",
     "local",
-    "Where the work is done: on this machine, or on a Spark cluster (extra `spark`).",
+    "Run on this machine, or on a Spark cluster (extra `spark`).",
     get_args(Engine),
 )
-SPLIT: Option[Split] = Option("split", "file", "What a document is in running text.", get_args(Split))
+SPLIT: Option[Split] = Option("split", "file", "What a document is in plain text.", get_args(Split))
 ITEM_COLUMN: Option[int] = Option("item_column", 0, "CoNLL: the column of items, from 0.")
 TAG_COLUMN: Option[int] = Option("tag_column", -1, "CoNLL: the column of tags; -1 is the last.")
 
@@ -85,15 +87,15 @@ CRITERION: Option[Criterion] = Option(
     get_args(Criterion),
 )
 SPAN_CRITERION: Option[SpanCriterion] = Option("criterion", "gain", CRITERION.help, get_args(SpanCriterion))
-SIZE: Option[int] = Option("size", 10_000, "How many items `selective` keeps at each position.", at_least=1)
+SIZE: Option[int] = Option("size", 10_000, "Items that `selective` keeps at each position.", at_least=1)
 LAM: Option[float] = Option("lam", 1e-5, "The ridge; 0 for none.", whole=False)
 BACKOFF_LAM: Option[float] = Option(
-    "lam", 12.0, "The ridge of `backoff` times n_de: how many contexts a prior weighs.", at_least=1e-30, at_most=1e30,
-    whole=False,
+    "lam", 12.0, "The ridge of `backoff` times n_de: the weight of a prior, in contexts.",
+    at_least=1e-30, at_most=1e30, whole=False,
 )  # fmt: skip
 UNIT_RIDGE = 10  # the ridge of units and shapes of `backoff` over that of suffixes
 TAU: Option[float] = Option(
-    "tau", 0.5, "For `backoff`: how much the single items count; 1 takes them as independent.", whole=False
+    "tau", 0.5, "`backoff`: the exponent of the ratios of single items; 1 takes them as independent.", whole=False
 )
 DENOMINATOR: Option[Denominator] = Option(
     "denominator",
@@ -107,14 +109,14 @@ UNSEEN: Option[Unseen] = Option(
     "The factor of an item never seen at its position: 1, or by the unit formula.",
     get_args(Unseen),
 )
-SEED: Option[int] = Option("seed", 0, "For the criterion `random`.")
+SEED: Option[int] = Option("seed", 0, "Seed of the criterion `random`.")
 LONGEST = 5  # suffix of items that `backoff` wants,
 LONGEST_SHAPES = 8  # and of shapes
 
 # --- what is measured --------------------------------------------------------------------------------------------
 LEVEL: Option[float] = Option("level", 0.95, "The probability that an interval is meant to cover.")
-TOP: Option[int] = Option("top", 20, "How many to print.", at_least=1)
-K: Option[int] = Option("k", 8000, "How many N-grams are returned.", at_least=1)
+TOP: Option[int] = Option("top", 20, "Number of N-grams to print.", at_least=1)
+K: Option[int] = Option("k", 8000, "Number of N-grams returned.", at_least=1)
 
 # The grids of `tune` and of the experiment. The first three are the paper's, but for the chi-square as it is usual.
 CRITERIA: tuple[Criterion, ...] = ("random", "tf", "cet", "chi2", "chi2_printed", "gss")

@@ -1,7 +1,8 @@
-"""The command line as a user meets it: real processes, real files, real mistakes."""
+"""The command line: what commands print and write, and their errors."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import select
@@ -18,43 +19,10 @@ import pytest
 
 import raregram as rg
 from conftest import peak_kilobytes
+from raregram.cli import app
 
 RAREGRAM = Path(sys.executable).with_name("raregram")
-COMMANDS = [
-    "tune",
-    "evaluate",
-    "reproduce",
-    "fetch",
-    "tag",
-    "count",
-    "merge",
-    "fit",
-    "score",
-    "rank",
-    "explain",
-    "info",
-]
-
-
-@pytest.fixture
-def run(tmp_path):
-    """Run `raregram ...` in a folder of its own; check the exit code and return what it printed."""
-
-    def run(*arguments, code=0, stdin=None):
-        done = subprocess.run(
-            [RAREGRAM, *map(str, arguments)],
-            cwd=tmp_path,
-            input=stdin if isinstance(stdin, bytes | None) else stdin.encode(),
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
-        error = done.stderr.decode()
-        assert done.returncode == code, error
-        assert "Traceback" not in error
-        return error if code else done.stdout.decode()
-
-    return run
+COMMANDS = [command.callback.__name__ for command in app.registered_commands]
 
 
 @pytest.fixture
@@ -101,7 +69,7 @@ def test_fit_score_rank_explain_from_labelled_lines(run, folder, corpus):
 
 
 @pytest.mark.parametrize("source", ["table.parquet", "table.csv"])
-@pytest.mark.parametrize("estimator", ["selective", "mle"])
+@pytest.mark.parametrize("estimator", ["selective", "mle", "backoff"])
 def test_tables_with_two_frequencies_give_the_model_of_the_contexts(run, folder, source, estimator):
     run("fit", "train.tsv", "--target", "LOC", "--estimator", estimator, "--out", "lines.rgm")
     run("fit", source, "--estimator", estimator, "--out", "table.rgm")
@@ -123,7 +91,7 @@ def test_score_keeps_the_columns_of_a_table(run, folder, model_file):
 
 
 def test_columns_of_a_table_can_be_named(run, tmp_path):
-    (tmp_path / "mine.csv").write_text("text,hits,rest\na b,3,1\nc d,0,2\n")
+    (tmp_path / "mine.csv").write_text("text,hits,rest\na b, 3,1\nc d,0,2\n")
     run("fit", "mine.csv", "--columns", "ngram=text,f_nu=hits,f_de=rest", "--estimator", "mle", "--out", "m.rgm")
     assert float(run("score", "m.rgm", stdin="a b\n").split("\t")[0]) == pytest.approx(np.log(3))
 
@@ -174,21 +142,17 @@ def test_letters_and_the_right_side(run, tmp_path):
 
 
 def test_compressed_and_windows_text(run, tmp_path, model_file):
-    import gzip
-
     text = b"\xef\xbb\xbfthe a in at\r\nold bank was near"
     (tmp_path / "x.txt").write_bytes(text)
     (tmp_path / "x.txt.gz").write_bytes(gzip.compress(text))
     plain = run("score", "loc.rgm", "x.txt")
-    assert plain.splitlines()[0].endswith("\tthe a in at")
-    assert plain.splitlines()[1].endswith("\told bank was near")
+    assert [line.split("\t")[1] for line in plain.splitlines()] == ["the a in at", "old bank was near"]
     assert run("score", "loc.rgm", "x.txt.gz") == plain
 
 
 def test_score_answers_each_line_before_the_next_one_comes(model_file):
-    with subprocess.Popen(
-        [RAREGRAM, "score", model_file], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
+    pipe, command = subprocess.PIPE, [RAREGRAM, "score", model_file]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
         for ngram in ("the a in at", "old bank was near"):
             process.stdin.write(ngram + "\n")
             process.stdin.flush()
@@ -207,24 +171,23 @@ def test_memory_stays_flat_however_long_the_input_is(model_file, command):
 def test_a_reader_that_leaves_early_is_no_error(folder, model_file):
     (folder / "long.txt").write_text("the a in at\n" * 300_000)
     command = f"{RAREGRAM} score loc.rgm long.txt | head -n 1"
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command], cwd=folder, capture_output=True, timeout=60, check=False
-    )
-    assert done.stderr == b""
-    assert done.stdout.count(b"\n") == 1
+    done = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, timeout=60, check=False)
+    assert (done.stderr, done.stdout.count(b"\n")) == (b"", 1)
 
 
-def test_lines_before_a_bad_one_are_still_scored(folder, model_file):
-    done = subprocess.run(
-        [RAREGRAM, "score", model_file],
-        input=b"the a in at\nold bank was near\ntoo short\nthe a in at\n",
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 1
-    assert done.stdout.count(b"\n") == 2
-    assert done.stderr == b"raregram: error: standard input, line 3 has 2 words, expected 4: 'too short'\n"
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (b"too short", b"standard input, line 3 has 2 words, expected 4: 'too short'"),
+        (b"old \xff was near", b"standard input, line 3 is not valid UTF-8"),
+    ],
+)
+def test_lines_before_a_bad_one_are_still_scored(model_file, bad, message):
+    lines = b"the a in at\nold bank was near\n" + bad + b"\nthe a in at\n"
+    done = subprocess.run([RAREGRAM, "score", model_file], input=lines, capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout.count(b"\n")) == (1, 2)
+    assert done.stderr.startswith(b"raregram: error: " + message)
+    assert done.stderr.count(b"\n") == 1
 
 
 BAD_INPUT = [
@@ -241,6 +204,7 @@ BAD_INPUT = [
     (["fit", "bad.csv"], b"ngram,f_nu,f_de\na b,1,2\na b,-1,2\n", "bad.csv, row 2: f_nu must be a whole number"),
     (["fit", "bad.csv"], b"ngram,f_nu,f_de\na b,1.5,2\n", "bad.csv, row 1: f_nu must be a whole number"),
     (["fit", "bad.csv"], b"ngram,f_nu,f_de\na b,1,2\na b,x,2\n", "row 2: f_nu must be a whole number, got 'x'"),
+    (["fit", "bad.csv"], b"ngram,f_nu,f_de\na b,1_000,1\n", "f_nu must be a whole number, got '1_000'"),
     (["fit", "bad.csv"], b"ngram,f_nu,f_de\na b,1,2\na b c,1,2\n", "bad.csv, row 2 has 3 words, expected 2"),
     (["fit", "bad.csv"], b"text,f_nu,f_de\na b,1,2\n", "no column 'ngram'; it has text, f_nu, f_de. Say which one"),
     (["fit", "bad.csv"], b"ngram,f_nu,f_de\na b,1\n", "bad.csv: CSV parse error"),
@@ -267,9 +231,8 @@ def test_a_line_that_never_ends_is_refused(run, tmp_path):
 
 
 WRONG_CALLS = [
-    (["fit", "train.tsv", "--out", "x.rgm", "--lam", "-1"], "lam parameter of fit must be a finite number >= 0"),
-    (["fit", "train.tsv", "--out", "x.rgm", "--lam", "nan", "--target", "LOC"], "lam parameter of fit"),
-    (["fit", "train.tsv", "--out", "x.rgm", "--size", "0", "--target", "LOC"], "size parameter of fit"),
+    (["fit", "train.tsv", "--out", "x.rgm", "--lam", "-1"], "Invalid value for '--lam'"),
+    (["fit", "train.tsv", "--out", "x.rgm", "--size", "0", "--target", "LOC"], "Invalid value for '--size'"),
     (["fit", "train.tsv", "--out", "x.rgm", "--target", "ORG"], "must be one of 'LOC', 'PER'. Got 'ORG'"),
     (["fit", "train.tsv", "--out", "x.rgm"], "choose a target: the table has LOC, PER"),
     (["fit", "train.tsv", "--out", "x.rgm", "--criterion", "mi"], "'random', 'tf', 'cet'"),
@@ -279,6 +242,11 @@ WRONG_CALLS = [
     (["rank", "loc.rgm", "new.txt", "--top", "0"], "'--top'"),
     (["frobnicate"], "No such command"),
 ]
+
+
+def test_a_ridge_that_is_not_a_number_exits_2(run, folder):
+    error = run("fit", "train.tsv", "--out", "x.rgm", "--lam", "nan", "--target", "LOC", code=2)
+    assert re.search("Invalid value for '--lam'|lam parameter of fit", error)  # found by typer, or by the library
 
 
 @pytest.mark.parametrize(("arguments", "message"), WRONG_CALLS)
@@ -293,6 +261,8 @@ def test_files_that_are_not_what_they_should_be(run, folder, model_file):
     assert "the folder nowhere does not exist" in run("score", "loc.rgm", "new.txt", "-o", "nowhere/x", code=1)
     run("count", "train.tsv", "--out", "units.counts")
     assert "units.counts holds no whole N-grams" in run("rank", "loc.rgm", "units.counts", code=1)
+    (folder / "cut.counts").write_bytes((folder / "units.counts").read_bytes()[:-50])
+    assert "truncated or damaged" in run("fit", "cut.counts", "--out", "x.rgm", code=1)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -302,31 +272,25 @@ def test_help_shows_an_example(run, command):
     assert f"raregram {command} " in shown.partition("Example: ")[2]
 
 
-def test_every_command_is_tested_here(run):
-    listed = run("--help")
-    assert all(command in listed for command in COMMANDS)
+def test_the_version_is_printed(run):
     assert run("--version") == f"raregram {rg.__version__}\n"
 
 
 def test_long_work_shows_progress_on_standard_error(model_file):
-    with subprocess.Popen(
-        [RAREGRAM, "score", model_file],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    ) as process:
+    pipe, command = subprocess.PIPE, [RAREGRAM, "score", model_file]
+    with subprocess.Popen(command, stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe) as process:
         begun = time.monotonic()
         for _ in range(60):  # on a busy machine it is long before it begins
             process.stdin.write(b"the a in at\n" * 1000)
             process.stdin.flush()
             if select.select([process.stderr], [], [], 1)[0]:
                 break
-        patience = time.monotonic() - begun
+        delay = time.monotonic() - begun
         process.stdin.close()
         error = process.stderr.read().decode()
         assert process.wait(timeout=60) == 0
-    assert re.match(r"N-grams scored: \d+,000 \([\d,]+ a second\)\n", error)
-    assert patience > 2
+    assert re.match(r"scored \d+,000 N-grams \([\d,]+/s\)\n", error)
+    assert delay > 2
 
 
 def test_contexts_of_one_item_and_labels_with_spaces_are_contexts(run, tmp_path):
@@ -353,33 +317,6 @@ def test_a_renamed_column_keeps_its_name_beside_another_called_ngram(run, tmp_pa
     assert "several columns called 'ngram'" in run("score", "loc.rgm", "twice.csv", code=1)
 
 
-def test_compressed_tables_are_tables(run, tmp_path):
-    import gzip
-
-    table = b"ngram,f_nu,f_de\na b, 3,1\nc d,0,2\n"
-    (tmp_path / "t.csv").write_bytes(table)
-    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(table))
-    for name in ("t.csv", "t.csv.gz"):
-        run("fit", name, "--estimator", "direct", "--out", f"{name}.rgm")
-    assert (tmp_path / "t.csv.rgm").read_bytes() == (tmp_path / "t.csv.gz.rgm").read_bytes()
-    (tmp_path / "odd.csv").write_text("ngram,f_nu,f_de\na b,1_000,1\n")
-    assert "f_nu must be a whole number, got '1_000'" in run("fit", "odd.csv", "--out", "x", code=1)
-
-
-def test_a_damaged_count_file_is_called_so(run, folder):
-    run("count", "train.tsv", "--out", "c.counts")
-    (folder / "cut.counts").write_bytes((folder / "c.counts").read_bytes()[:-50])
-    assert "truncated or damaged" in run("fit", "cut.counts", "--out", "x.rgm", code=1)
-
-
-def test_lines_before_invalid_bytes_are_still_scored(model_file):
-    done = subprocess.run(
-        [RAREGRAM, "score", model_file], input=b"the a in at\nold \xff was near\n", capture_output=True, check=False
-    )
-    assert (done.returncode, done.stdout.count(b"\n")) == (1, 1)
-    assert b"line 2 is not valid UTF-8" in done.stderr
-
-
 def test_letters_that_would_break_a_line_are_escaped(run, tmp_path):
     (tmp_path / "l.jsonl").write_text(json.dumps({"text": "a\tb\nc\x1bd", "spans": [[1, 2, "X"]]}) + "\n")
     run("count", "l.jsonl", "-n", 2, "--kind", "letters", "--spans", "whole", "--out", "l.counts")
@@ -391,11 +328,9 @@ def test_letters_that_would_break_a_line_are_escaped(run, tmp_path):
 
 def test_a_full_standard_output_is_an_error_not_a_traceback(model_file):
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            [RAREGRAM, "info", model_file], stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
+        done = subprocess.run([RAREGRAM, "info", model_file], stdout=full, stderr=subprocess.PIPE, check=False)
     assert done.returncode != 0
-    assert "Traceback" not in done.stderr
+    assert b"Traceback" not in done.stderr
 
 
 def test_merge_names_the_file_that_does_not_fit(run, tmp_path):

@@ -16,7 +16,6 @@ import pytest
 import raregram as rg
 from conftest import peak_kilobytes
 from raregram import options
-from raregram.cli import main
 from raregram.models.explain import Explanation, Term
 from raregram.models.selection import CRITERIA
 
@@ -45,21 +44,8 @@ def folder(tmp_path_factory, corpus):
 
 
 @pytest.fixture
-def run(folder, monkeypatch, capfd):
-    """Run `raregram ...` in the folder, in this process; check the exit code and return what it printed."""
-
-    def run(*arguments, code=0, stdin=""):
-        (folder / "stdin").write_text(stdin)
-        monkeypatch.chdir(folder)
-        monkeypatch.setattr(sys, "argv", ["raregram", *map(str, arguments)])
-        with (folder / "stdin").open() as standard_input:
-            monkeypatch.setattr(sys, "stdin", standard_input)
-            with pytest.raises(SystemExit) as end:
-                main()
-        out, error = capfd.readouterr()
-        assert end.value.code == code, error
-        return error if code else out
-
+def run(run, folder, monkeypatch):
+    monkeypatch.chdir(folder)
     return run
 
 
@@ -84,36 +70,29 @@ def test_fit_counts_suffixes_and_shapes_and_has_the_defaults_of_the_library(run,
 
 
 def test_other_estimators_keep_their_defaults_and_ignore_what_is_for_back_off(run, folder):
-    told = ["--tau", 0.1, "--unit-lam", 3, "--longest", 2, "--no-shapes", "--max-bytes", "1MB"]
-    run("fit", "train.tsv", "--target", "LOC", *told, "--out", "selective.rgm")
+    given = ["--tau", 0.1, "--unit-lam", 3, "--longest", 2, "--no-shapes", "--max-bytes", "1MB"]
+    run("fit", "train.tsv", "--target", "LOC", *given, "--out", "selective.rgm")
     facts = json.loads(run("info", "selective.rgm", "--json"))
     assert (facts["criterion"], facts["size"], facts["lam"]) == ("cet", 10_000, 1e-5)
     assert "tau" not in facts
-    run("fit", "train.tsv", "--target", "LOC", "--estimator", "product", *told, "--out", "told.rgm")
-    assert (folder / "told.rgm").read_bytes() == (folder / "product.rgm").read_bytes()
+    run("fit", "train.tsv", "--target", "LOC", "--estimator", "product", *given, "--out", "given.rgm")
+    assert (folder / "given.rgm").read_bytes() == (folder / "product.rgm").read_bytes()
 
 
 def test_options_reach_the_fit(run, folder, corpus):
-    told = ["--tau", 0.25, "--lam", 0.01, "--unit-lam", 0.02, "--longest", 3, "--no-shapes"]
-    run("fit", "train.tsv", *BACKOFF, *told, "--criterion", "cet", "--size", 7, "--out", "told.rgm")
+    given = ["--tau", 0.25, "--lam", 0.01, "--unit-lam", 0.02, "--longest", 3, "--no-shapes"]
+    run("fit", "train.tsv", *BACKOFF, *given, "--criterion", "cet", "--size", 7, "--out", "given.rgm")
     counts = rg.Counts.from_contexts(*corpus, spans=["units", "suffixes:3"])
     model = rg.fit(counts, "LOC", "backoff", tau=0.25, lam=0.01, unit_lam=0.02, longest=3, criterion="cet", size=7)
-    np.testing.assert_array_equal(rg.Model.load(folder / "told.rgm").log_ratio(corpus[0]), model.log_ratio(corpus[0]))
-    facts = json.loads(run("info", "told.rgm", "--json"))
+    np.testing.assert_array_equal(
+        rg.Model.load(folder / "given.rgm").log_ratio(corpus[0]), model.log_ratio(corpus[0])
+    )
+    facts = json.loads(run("info", "given.rgm", "--json"))
     assert (facts["longest_shapes"], facts["size"]) == (0, 7)
     run("fit", "train.counts", *BACKOFF, "--max-bytes", "2kB", "--out", "small.rgm")
     facts = json.loads(run("info", "small.rgm", "--json"))
     assert facts["max_bytes"] == 2000
     assert 1000 < facts["bytes_in_memory"] <= 2000
-
-
-def test_fit_from_a_table_with_two_frequencies(run, folder, corpus):
-    contexts, labels = corpus
-    rows = "".join(f"{c},{int(x == 'LOC')},{int(x != 'LOC')}\n" for c, x in zip(contexts, labels, strict=True))
-    (folder / "two.csv").write_text("ngram,f_nu,f_de\n" + rows)
-    run("fit", "two.csv", "--estimator", "backoff", "--out", "two.rgm")
-    two, one = (rg.Model.load(folder / name) for name in ("two.rgm", "loc.rgm"))
-    np.testing.assert_array_equal(two.log_ratio(contexts), one.log_ratio(contexts))
 
 
 def test_count_knows_shapes_of_contexts_and_of_documents(run, folder):
@@ -147,9 +126,9 @@ WRONG_CALLS = [
         ["fit", "train.tsv", *BACKOFF, "--lam", "0"],
         "lam parameter of fit must be from 1e-30 to 1e+30 for the back-off",
     ),
-    (["fit", "nowhere", *BACKOFF, "--unit-lam", "-1"], "unit_lam parameter of fit must be a finite number >= 0"),
-    (["fit", "nowhere", *BACKOFF, "--longest", "-1"], "longest parameter of fit must be a whole number >= 0"),
-    (["fit", "nowhere", *BACKOFF, "--size", "0"], "size parameter of fit must be a whole number >= 1"),
+    (["fit", "nowhere", *BACKOFF, "--unit-lam", "-1"], "Invalid value for '--unit-lam'"),
+    (["fit", "nowhere", *BACKOFF, "--longest", "-1"], "Invalid value for '--longest'"),
+    (["fit", "nowhere", *BACKOFF, "--size", "0"], "Invalid value for '--size'"),
     (["fit", "nowhere", *BACKOFF, "--max-bytes", "lots"], "The max_bytes parameter of fit must be a size such as"),
     (["fit", "train.tsv", *BACKOFF, "--max-bytes", "10"], "no back-off model fits into 10 bytes; allow more"),
     (["fit", "units.counts", *BACKOFF, "--longest", "3"], "count again with the spans 'suffixes:3'"),
@@ -169,19 +148,17 @@ def test_wrong_calls_of_rank_score_and_count(run):
     assert "between 0 and 1. Got 0.0" in run("score", "loc.rgm", "new.txt", "--interval", "--level", 0, code=2)
     assert "'mle' has no interval" in run("rank", "mle.rgm", "new.txt", "--by", "lower", code=2)
     assert "'log-ratio', 'lower'" in run("rank", "loc.rgm", "new.txt", "--by", "upper", code=2)
-    assert "memory_limit parameter of count" in run(
-        "count", "new.txt", "--format", "text", "--memory-limit", "x", "-o", "never", code=2
-    )
+    wrong = ["count", "new.txt", "--format", "text", "--memory-limit", "x", "-o", "never"]
+    assert "memory_limit parameter of count" in run(*wrong, code=2)
 
 
-def test_a_mistake_gives_a_sentence_and_no_traceback(folder):
-    for arguments, code in ((["rank", "mle.rgm", "new.txt", "--by", "lower"], 2), (["explain", "loc.rgm", "x"], 1)):
-        done = subprocess.run(
-            [RAREGRAM, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=60
-        )
-        assert done.returncode == code
-        assert done.stderr.startswith("raregram: error: ")
-        assert done.stderr.count("\n") == 1
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(["rank", "mle.rgm", "new.txt", "--by", "lower"], 2), (["explain", "loc.rgm", "x"], 1)]
+)
+def test_an_error_is_one_line_without_a_traceback(folder, arguments, code):
+    done = subprocess.run([RAREGRAM, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr.count("\n")) == (code, 1)
+    assert done.stderr.startswith("raregram: error: ")
 
 
 def test_bad_input_exits_1(run, folder):
@@ -208,11 +185,11 @@ def test_an_ngram_seen_once_does_not_lead_by_the_lower_end(run, folder):
 
     model = rg.Model.load(folder / "chance.rgm")
     ngrams = [row[-1] for row in shown]
-    told = json.loads(run("rank", "chance.rgm", "chance.tsv", "--by", "lower", "--level", 0.5, "--json"))
-    assert [list(row) for row in told] == [["rank", "lower", "log_ratio", "upper", "ngram"]] * 3
-    assert [row["log_ratio"] for row in told] == model.log_ratio([row["ngram"] for row in told]).tolist()
-    ends = model.interval([row["ngram"] for row in told], 0.5).tolist()
-    assert [[row["lower"], row["upper"]] for row in told] == ends
+    given = json.loads(run("rank", "chance.rgm", "chance.tsv", "--by", "lower", "--level", 0.5, "--json"))
+    assert [list(row) for row in given] == [["rank", "lower", "log_ratio", "upper", "ngram"]] * 3
+    assert [row["log_ratio"] for row in given] == model.log_ratio([row["ngram"] for row in given]).tolist()
+    ends = model.interval([row["ngram"] for row in given], 0.5).tolist()
+    assert [[row["lower"], row["upper"]] for row in given] == ends
     wide = model.interval(ngrams)
     assert [row[1:4] for row in shown] == [
         [f"{low:.4f}", f"{ratio:.4f}", f"{high:.4f}"]
@@ -225,36 +202,38 @@ def test_ranking_by_the_lower_end_keeps_the_best_of_all(run, folder, corpus):
     distinct = sorted(set(corpus[0]))
     lower = model.interval(distinct)[:, 0]
     best = [distinct[i] for i in np.lexsort((np.arange(len(distinct)), -lower))[:7]]
-    told = json.loads(run("rank", "product.rgm", "train.tsv", "--by", "lower", "-k", 7, "--json"))
-    assert [row["ngram"] for row in told] == best
+    given = json.loads(run("rank", "product.rgm", "train.tsv", "--by", "lower", "-k", 7, "--json"))
+    assert [row["ngram"] for row in given] == best
 
 
 def test_score_adds_the_ends_of_the_interval_in_every_format(run, folder, corpus):
     model = rg.Model.load(folder / "loc.rgm")
     log_ratio, ends = model.log_ratio(corpus[0][:100]), model.interval(corpus[0][:100], 0.8)
-    told = ["--interval", "--level", 0.8]
+    given = ["--interval", "--level", 0.8]
     expected = [
         {"ngram": ngram, "lower": low, "upper": high, "log_ratio": ratio}
         for ngram, (low, high), ratio in zip(corpus[0], ends.tolist(), log_ratio.tolist(), strict=False)
     ]
     for name in ("scored.parquet", "scored.csv", "scored.jsonl", "scored.txt"):
-        run("score", "loc.rgm", "new.txt", *told, "--out", name)
+        run("score", "loc.rgm", "new.txt", *given, "--out", name)
     assert pq.read_table(folder / "scored.parquet").to_pylist() == expected
     assert pyarrow.csv.read_csv(folder / "scored.csv").to_pylist() == expected
     assert [json.loads(line) for line in (folder / "scored.jsonl").read_text().splitlines()] == expected
-    assert [json.loads(line) for line in run("score", "loc.rgm", "new.txt", *told, "--json").splitlines()] == expected
-    text = run("score", "loc.rgm", "new.txt", *told)
+    assert [
+        json.loads(line) for line in run("score", "loc.rgm", "new.txt", *given, "--json").splitlines()
+    ] == expected
+    text = run("score", "loc.rgm", "new.txt", *given)
     assert (folder / "scored.txt").read_text() == text
     assert [line.split("\t")[3] for line in text.splitlines()] == corpus[0][:100]
     numbers = [[float(number) for number in line.split("\t")[:3]] for line in text.splitlines()]
     assert numbers == np.column_stack([log_ratio, ends]).tolist()
 
-    labelled = run("score", "loc.rgm", "train.tsv", *told).splitlines()[0].split("\t")
+    labelled = run("score", "loc.rgm", "train.tsv", *given).splitlines()[0].split("\t")
     assert labelled[3:] == (folder / "train.tsv").read_text().splitlines()[0].split("\t")
     assert "scored.parquet has a column 'log_ratio'" in run(
-        "score", "loc.rgm", "scored.parquet", *told, "--json", code=2
+        "score", "loc.rgm", "scored.parquet", *given, "--json", code=2
     )
-    again = run("score", "loc.rgm", "scored.parquet", *told, "--as", "per", "--json").splitlines()
+    again = run("score", "loc.rgm", "scored.parquet", *given, "--as", "per", "--json").splitlines()
     assert [json.loads(line) for line in again] == [
         {**row, "per": row["log_ratio"], "per_lower": row["lower"], "per_upper": row["upper"]} for row in expected
     ]
@@ -263,11 +242,11 @@ def test_score_adds_the_ends_of_the_interval_in_every_format(run, folder, corpus
 PROBES = ["the bank was in", "never seen Before x", "near near near near", "the Xyz said UNKNOWN", "of to mr by"]
 
 
-@pytest.mark.parametrize("told", [[], ["--no-shapes"], ["--longest", 1], ["--max-bytes", "2kB"], ["--tau", 0.1]])
-def test_explained_terms_add_up(run, told):
-    run("fit", "train.counts", *BACKOFF, *told, "--out", "told.rgm")
-    scored = [float(line.split("\t")[0]) for line in run("score", "told.rgm", stdin="\n".join(PROBES)).splitlines()]
-    explained = json.loads(run("explain", "told.rgm", *PROBES, "--json"))
+@pytest.mark.parametrize("given", [[], ["--no-shapes"], ["--longest", 1], ["--max-bytes", "2kB"], ["--tau", 0.1]])
+def test_explained_terms_add_up(run, given):
+    run("fit", "train.counts", *BACKOFF, *given, "--out", "given.rgm")
+    scored = [float(line.split("\t")[0]) for line in run("score", "given.rgm", stdin="\n".join(PROBES)).splitlines()]
+    explained = json.loads(run("explain", "given.rgm", *PROBES, "--json"))
     for entry, log_ratio in zip(explained, scored, strict=True):
         terms = entry["terms"]
         assert sum(term["value"] for term in terms) == entry["log_ratio"] == log_ratio
@@ -277,7 +256,7 @@ def test_explained_terms_add_up(run, told):
         assert all(term["kind"] in UNIT_KINDS and term["prior"] is None for term in units)
         assert all(term["kind"] in ("shapes", "items") and term["prior"] is not None for term in suffixes)
         assert all((term["f_nu"] is None) == (term["kind"] == "none") for term in terms)
-    assert len(run("explain", "told.rgm", *PROBES).split("\n\n")) == len(PROBES)
+    assert len(run("explain", "given.rgm", *PROBES).split("\n\n")) == len(PROBES)
 
 
 def test_what_stands_for_an_item_is_the_finest_that_is_held(run, folder):

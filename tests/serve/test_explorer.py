@@ -1,4 +1,4 @@
-"""The explorer page in a real browser: typed text is coloured, gaps are explained, and whatever comes is text."""
+"""The explorer page in a real browser."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import csv
 import shutil
 import threading
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -56,26 +57,25 @@ def models(tmp_path_factory):
     return [str(folder / f"{name}.rgm") for name in ("loc", "per", "name")]
 
 
-class Running:
-    """A service in a thread of its own."""
-
-    def __init__(self, options):
-        self.server = uvicorn.Server(uvicorn.Config(create_app(options), port=0, log_config=None, access_log=False))
-        self.thread = threading.Thread(target=self.server.run)
-        self.thread.start()
-        wait_for(lambda: self.server.started)
-        self.url = f"http://127.0.0.1:{self.server.servers[0].sockets[0].getsockname()[1]}/"
-
-    def stop(self):
-        self.server.should_exit = True
-        self.thread.join(20)
+@contextmanager
+def running(*models, **options):
+    """Run a service in a thread, and give its address."""
+    app = create_app(ServeOptions(models=models, **options))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        wait_for(lambda: server.started)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    finally:
+        server.should_exit = True
+        thread.join(20)
 
 
 @pytest.fixture(scope="module")
 def service(models):
-    running = Running(ServeOptions(models=tuple(models), max_bytes=3_000_000))
-    yield running
-    running.stop()
+    with running(*models, max_bytes=3_000_000) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
@@ -101,12 +101,12 @@ def browser(downloads, tmp_path_factory):
 @pytest.fixture
 def page(browser, service):
     """The page, just opened; afterwards nothing may have gone wrong in its console or come from elsewhere."""
-    browser.get(service.url)
-    wait_for(lambda: browser.find_elements(By.CSS_SELECTOR, "body[data-ready]"))
+    browser.get(service)
+    wait_until_ready(browser)
     browser.get_log("browser")
     yield browser
     asked = browser.execute_script("return performance.getEntriesByType('resource').map((entry) => entry.name)")
-    assert not [url for url in asked if not url.startswith((service.url, "blob:"))]
+    assert not [url for url in asked if not url.startswith((service, "blob:"))]
 
 
 def wait_for(condition, seconds=15.0):
@@ -117,6 +117,10 @@ def wait_for(condition, seconds=15.0):
     return found
 
 
+def wait_until_ready(browser):
+    wait_for(lambda: browser.find_elements(By.CSS_SELECTOR, "body[data-ready]"))
+
+
 def write(page, text):
     """Put a long text into the field at once, as pasting does."""
     page.execute_script(
@@ -124,6 +128,10 @@ def write(page, text):
         "field.dispatchEvent(new Event('input'))",
         text,
     )
+
+
+def at(page, selector):
+    return page.find_element(By.CSS_SELECTOR, selector)
 
 
 def labels(page):
@@ -148,15 +156,15 @@ def shown_text(page):
 
 
 def test_typing_colours_the_gaps(page, models):
-    page.find_element(By.ID, "text").send_keys(TEXT)
+    at(page, "#text").send_keys(TEXT)
     wait_for(lambda: len(labels(page)) == len(TEXT.split()) - 1)
     loc, per = (rg.Model.load(path) for path in models[:2])
     words = TEXT.split()
-    for place, label in enumerate(labels(page)):
-        context = " ".join(words[place : place + 2])
+    for start, label in enumerate(labels(page)):
+        context = " ".join(words[start : start + 2])
         shown = [float(part.split()[-1].replace(MINUS, "-")) for part in label.rpartition(": ")[2].split(", ")]
         assert shown == pytest.approx([model.log_ratio([context])[0] for model in (loc, per)], abs=0.0052)
-    before_rome = page.find_element(By.CSS_SELECTOR, '.gap[aria-label*="before Rome"]')
+    before_rome = at(page, '.gap[aria-label*="before Rome"]')
     heat = float(page.execute_script("return arguments[0].style.getPropertyValue('--h')", before_rome))
     assert heat == pytest.approx(min(loc.log_ratio(["talks in"])[0] / 5, 1), abs=0.002)
     assert "k0" in before_rome.get_attribute("class")
@@ -173,7 +181,7 @@ def test_a_change_in_the_middle_is_the_same_as_a_new_text(page):
     write(page, "")
     wait_for(lambda: not labels(page))
     page.refresh()
-    wait_for(lambda: page.find_elements(By.CSS_SELECTOR, "body[data-ready]"))
+    wait_until_ready(page)
     write(page, changed)
     assert wait_for(lambda: labels(page)) == found
 
@@ -181,7 +189,7 @@ def test_a_change_in_the_middle_is_the_same_as_a_new_text(page):
 def test_a_click_explains(page, models):
     write(page, TEXT)
     wait_for(lambda: labels(page))
-    page.find_element(By.CSS_SELECTOR, '.gap[aria-label*="before Rome"]').click()
+    at(page, '.gap[aria-label*="before Rome"]').click()
     wait_for(lambda: seen(page, "#why .figure strong"))
     model = rg.Model.load(models[0])
     explained = model.explain("talks in")
@@ -189,12 +197,9 @@ def test_a_click_explains(page, models):
     assert len(seen(page, "#why .terms tbody tr:not(.section)")) == len(explained.terms)
     assert seen(page, "#why .ends span")[0] == f"{explained.interval[0]:+.2f}".replace("-", MINUS)
     wait_for(lambda: seen(page, "#why td.up, #why td.down"))
-    page.find_element(By.CSS_SELECTOR, '#why [data-name="PER"]').click()
-    wait_for(
-        lambda: "not selected" in page.find_element(By.ID, "why").text or "·" in page.find_element(By.ID, "why").text
-    )
-    rows = page.find_elements(By.CSS_SELECTOR, "#why .terms tbody tr")
-    assert len(rows) == 2
+    at(page, '#why [data-name="PER"]').click()
+    wait_for(lambda: "not selected" in at(page, "#why").text or "·" in at(page, "#why").text)
+    assert len(page.find_elements(By.CSS_SELECTOR, "#why .terms tbody tr")) == 2
 
 
 def test_ratios_are_shown_with_their_zeros(page):
@@ -205,7 +210,7 @@ def test_ratios_are_shown_with_their_zeros(page):
 
 
 def test_the_keyboard_is_enough(page):
-    page.find_element(By.ID, "text").send_keys(TEXT)
+    at(page, "#text").send_keys(TEXT)
     wait_for(lambda: len(labels(page)) == len(TEXT.split()) - 1)
     active = page.switch_to
     for _ in range(8):  # over the buttons and the chips
@@ -213,24 +218,16 @@ def test_the_keyboard_is_enough(page):
         if "gap" in (active.active_element.get_attribute("class") or ""):
             break
     assert active.active_element.get_attribute("data-boundary") == "2"
-    for key, boundary in (
-        (Keys.ARROW_RIGHT, 3),
-        (Keys.ARROW_RIGHT, 4),
-        (Keys.END, 17),
-        (Keys.ARROW_LEFT, 16),
-        (Keys.HOME, 2),
-    ):
+    keys = (Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.END, Keys.ARROW_LEFT, Keys.HOME)
+    for key, boundary in zip(keys, (3, 4, 17, 16, 2), strict=True):
         active.active_element.send_keys(key)
         assert active.active_element.get_attribute("data-boundary") == str(boundary)
         wait_for(lambda: seen(page, "#why .context"))
     words = TEXT.split()
     wait_for(lambda: seen(page, "#why .context bdi") == words[0:2])
-    tab = page.find_element(By.ID, "tab-read")
-    tab.send_keys(
-        Keys.ARROW_RIGHT,
-    )
+    at(page, "#tab-read").send_keys(Keys.ARROW_RIGHT)
     assert active.active_element.get_attribute("id") == "tab-rank"
-    assert page.find_element(By.ID, "rank").is_displayed()
+    assert at(page, "#rank").is_displayed()
     active.active_element.send_keys(Keys.ARROW_RIGHT)
     wait_for(lambda: seen(page, "#model h2"))
     assert "LOC: loc.rgm" in seen(page, "#model h2")[0]
@@ -239,18 +236,18 @@ def test_the_keyboard_is_enough(page):
 def test_an_uploaded_text_is_ranked_searched_and_saved(page, models, tmp_path, downloads):
     file = tmp_path / "new.txt"
     file.write_text(TEXT + " =1+1 in Rome")
-    page.find_element(By.ID, "tab-rank").click()
-    page.find_element(By.ID, "file").send_keys(str(file))
-    page.find_element(By.CSS_SELECTOR, "#rank-form button").click()
+    at(page, "#tab-rank").click()
+    at(page, "#file").send_keys(str(file))
+    at(page, "#rank-form button").click()
     wait_for(lambda: seen(page, "#rank-rows tr"))
     model = rg.Model.load(models[0])
     words = file.read_text().split()
     best = max({" ".join(words[i : i + 2]) for i in range(len(words) - 1)}, key=lambda c: model.log_ratio([c])[0])
     assert seen(page, "#rank-rows td.text")[0] == best
-    page.find_element(By.ID, "rank-search").send_keys("in")
+    at(page, "#rank-search").send_keys("in")
     wait_for(lambda: all("in" in text.lower() for text in seen(page, "#rank-rows td.text")))
     rows = len(seen(page, "#rank-rows tr"))
-    page.find_element(By.ID, "download").click()
+    at(page, "#download").click()
     saved = wait_for(lambda: [file for file in downloads.glob("ranking-LOC.csv") if file.stat().st_size])[0]
     with saved.open(newline="") as stream:
         table = list(csv.DictReader(stream))
@@ -259,53 +256,45 @@ def test_an_uploaded_text_is_ranked_searched_and_saved(page, models, tmp_path, d
         context = row["context"].removeprefix("'")
         assert float(row["log_ratio"]) == model.log_ratio([context])[0]
         assert not row["context"].startswith("=")
-    page.find_element(By.CSS_SELECTOR, "#rank-rows button").click()
+    at(page, "#rank-rows button").click()
     wait_for(lambda: seen(page, "#why .figure strong"))
 
 
 def test_an_error_is_shown_kindly_and_goes_away(page):
     write(page, "word " * 700_000)
-    told = wait_for(lambda: seen(page, "#alert:not([hidden])"))
-    assert told == ["a request may have 3,000,000 bytes at most: send less at a time"]
+    shown = wait_for(lambda: seen(page, "#alert:not([hidden])"))
+    assert shown == ["a request may have 3,000,000 bytes at most: send less at a time"]
     write(page, TEXT)
     wait_for(lambda: labels(page))
-    assert not page.find_element(By.ID, "alert").is_displayed()
-    page.find_element(By.ID, "text").clear()
+    assert not at(page, "#alert").is_displayed()
     write(page, "too short")
-    page.find_element(By.ID, "tab-rank").click()
-    page.find_element(By.ID, "file")
+    at(page, "#tab-rank").click()
     page.execute_script("document.getElementById('text').value = 'short'")
-    page.find_element(By.CSS_SELECTOR, "#rank-form button").click()
-    told = wait_for(lambda: seen(page, "#alert:not([hidden])"))
-    assert told == ["There is no whole context in this text: the model wants 2 words in a row."]
+    at(page, "#rank-form button").click()
+    shown = wait_for(lambda: seen(page, "#alert:not([hidden])"))
+    assert shown == ["There is no whole context in this text: the model wants 2 words in a row."]
 
 
 def test_a_service_that_is_gone_is_named(browser, models):
-    running = Running(ServeOptions(models=(models[0],)))
-    try:
-        browser.get(running.url)
-        wait_for(lambda: browser.find_elements(By.CSS_SELECTOR, "body[data-ready]"))
-    finally:
-        running.stop()
+    with running(models[0]) as url:
+        browser.get(url)
+        wait_until_ready(browser)
     write(browser, TEXT)
-    told = wait_for(lambda: seen(browser, "#alert:not([hidden])"))
-    assert told == ["The service does not answer. Is `raregram serve` still running?"]
+    shown = wait_for(lambda: seen(browser, "#alert:not([hidden])"))
+    assert shown == ["The service does not answer. Is `raregram serve` still running?"]
 
 
 def test_a_token_is_asked_for_or_taken_from_the_address(browser, models):
-    running = Running(ServeOptions(models=(models[0],), token="s3cret"))
-    try:
-        browser.get(running.url)
+    with running(models[0], token="s3cret") as url:
+        browser.get(url)
         field = wait_for(lambda: browser.find_elements(By.CSS_SELECTOR, "dialog[open] #token"))[0]
         field.send_keys("s3cret", Keys.ENTER)
-        wait_for(lambda: browser.find_elements(By.CSS_SELECTOR, "body[data-ready]"))
+        wait_until_ready(browser)
         browser.execute_script("sessionStorage.clear()")
         browser.get("about:blank")
-        browser.get(running.url + "#token=s3cret")
-        wait_for(lambda: browser.find_elements(By.CSS_SELECTOR, "body[data-ready]"))
-        assert browser.current_url == running.url
-    finally:
-        running.stop()
+        browser.get(url + "#token=s3cret")
+        wait_until_ready(browser)
+        assert browser.current_url == url
 
 
 def test_hostile_text_is_shown_as_text(page):
@@ -319,8 +308,8 @@ def test_hostile_text_is_shown_as_text(page):
         boundary = int(gap.get_attribute("data-boundary"))
         wait_for(lambda boundary=boundary: len(seen(page, "#why .context bdi")) == 2 and boundary)
     assert page.execute_script("return window.hacked") is None
-    page.find_element(By.ID, "tab-rank").click()
-    page.find_element(By.CSS_SELECTOR, "#rank-form button").click()
+    at(page, "#tab-rank").click()
+    at(page, "#rank-form button").click()
     wait_for(lambda: seen(page, "#rank-rows tr"))
     assert page.execute_script("return window.hacked") is None
     assert any("<script>window.hacked=1</script>" in text for text in seen(page, "#rank-rows td.text"))
@@ -340,9 +329,9 @@ def test_a_megabyte_is_coloured_where_it_is_looked_at(page):
 def test_letters_have_gaps_too(page):
     write(page, "Ann in\tOslo")
     wait_for(lambda: labels(page))
-    page.find_element(By.CSS_SELECTOR, "#kinds button:nth-child(2)").click()
+    at(page, "#kinds button:nth-child(2)").click()
     wait_for(lambda: len(labels(page)) == len("Ann in\tOslo") - 2)
-    page.find_element(By.CSS_SELECTOR, '.gap[data-boundary="7"]').click()
+    at(page, '.gap[data-boundary="7"]').click()
     wait_for(lambda: seen(page, "#why .context bdi") == ["i", "n", "⇥"])
 
 
@@ -354,9 +343,9 @@ def test_it_fits_in_both_themes_and_on_a_phone(page, service, theme, width):
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
     page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:
-        page.get(service.url)
-        wait_for(lambda: page.find_elements(By.CSS_SELECTOR, "body[data-ready]"))
-        page.find_element(By.ID, "sample").click()
+        page.get(service)
+        wait_until_ready(page)
+        at(page, "#sample").click()
         gap = wait_for(lambda: page.find_elements(By.CSS_SELECTOR, ".gap"))[3]
         gap.click()
         wait_for(lambda: seen(page, "#why .terms"))
@@ -367,10 +356,7 @@ def test_it_fits_in_both_themes_and_on_a_phone(page, service, theme, width):
         for view in ("rank", "models"):
             page.execute_script(f"document.getElementById('tab-{view}').click()")
             assert page.execute_script("return document.documentElement.scrollWidth - innerWidth") <= 0
-        ink, paper = (
-            brightness(page, f"return getComputedStyle(document.body).{name}")
-            for name in ("color", "backgroundColor")
-        )
+        ink, paper = (brightness(page, name) for name in ("color", "backgroundColor"))
         assert (ink < paper) == (theme == "light")
         assert abs(ink - paper) > 150
     finally:
@@ -378,14 +364,15 @@ def test_it_fits_in_both_themes_and_on_a_phone(page, service, theme, width):
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
-def brightness(page, script):
-    return sum(map(int, page.execute_script(script).removeprefix("rgb(").rstrip(")").split(","))) / 3
+def brightness(page, name):
+    colour = page.execute_script(f"return getComputedStyle(document.body).{name}")
+    return sum(map(int, colour.removeprefix("rgb(").rstrip(")").split(","))) / 3
 
 
 def test_the_page_of_the_interface_tries_requests(page, service):
-    page.get(service.url + "docs")
+    page.get(service + "docs")
     wait_for(lambda: len(seen(page, ".method")) == 10)
-    field = page.find_element(By.CSS_SELECTOR, "textarea")
+    field = at(page, "textarea")
     field.clear()
     field.send_keys('{"contexts": ["talks in"], "models": ["LOC"]}')
     page.find_element(By.XPATH, "//button[text()='Try']").click()

@@ -50,6 +50,7 @@ MODELS = {
     "letters": {"n": 3, "kind": "letters", "estimator": "backoff", "spans": ["units", "suffixes:3", "shapes:3"]},
     "letters mle": {"n": 2, "kind": "letters", "pad": True, "estimator": "mle", "spans": ["units", "whole"]},
 }
+JSON = {"Content-Type": "application/json"}
 COUNTED = ("n", "side", "kind", "pad", "spans")
 
 
@@ -98,19 +99,24 @@ def client(options):
         yield client
 
 
-def value(number):
-    return float(number) if number is not None else None
+def same(found, expected):
+    """Whether numbers of JSON, where infinity and NaN are strings, are these."""
+    return np.array_equal([float(number) for number in found], expected, equal_nan=True)
 
 
-def same(a, b):
-    return a == b or (np.isnan(a) and np.isnan(b))
+def items_of(model):
+    return TEXT.split() if model.settings.kind == "words" else list(TEXT)
 
 
-def contexts_of(items, s):
-    """Yield every boundary with its context, the slow way."""
-    for boundary in range(len(items) + 1):
-        part = items[max(boundary - s.n, 0) : boundary] if s.side == "left" else items[boundary : boundary + s.n]
-        yield boundary, part if len(part) == s.n or s.pad else None
+def contexts_of(model):
+    """Return the context of every boundary of the text, the slow way; None where there is none."""
+    s, items = model.settings, items_of(model)
+    parts = [items[max(i - s.n, 0) : i] if s.side == "left" else items[i : i + s.n] for i in range(len(items) + 1)]
+    return [part if len(part) == s.n or s.pad else None for part in parts]
+
+
+def post(client, route, **request):
+    return client.post(f"/api/{route}", json=request).json()
 
 
 def served_on(*models, **options):
@@ -137,51 +143,45 @@ def test_few_and_many_contexts_are_bit_for_bit_what_the_library_finds(client, na
     for size in (1, 50, len(contexts)):  # a few are scored one by one
         found = []
         for first in range(0, len(contexts), size):
-            request = {"contexts": contexts[first : first + size], "models": [name]}
-            found += client.post("/api/score", json=request).json()["scores"][name]
-        assert np.array_equal([float(number) for number in found], expected, equal_nan=True)
+            part = contexts[first : first + size]
+            found += post(client, "score", contexts=part, models=[name])["scores"][name]
+        assert same(found, expected)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_text_is_scored_at_every_boundary(client, name):
     model = fitted(name)
-    items = TEXT.split() if model.settings.kind == "words" else list(TEXT)
-    told = client.post("/api/texts", json={"texts": [TEXT, "", "Ann"], "models": [name]}).json()["texts"]
-    found = told[0]["scores"][name]
-    assert told[0]["items"] == {model.settings.kind: len(items)}
-    assert len(found) == len(items) + 1
-    for boundary, context in contexts_of(items, model.settings):
-        if context is None:
-            assert found[boundary] is None
-        else:
-            assert same(value(found[boundary]), model.log_ratio([context])[0])
-    assert len(told[1]["scores"][name]) == 1
+    text, empty, _ = post(client, "texts", texts=[TEXT, "", "Ann"], models=[name])["texts"]
+    found, contexts = text["scores"][name], contexts_of(model)
+    assert text["items"] == {model.settings.kind: len(items_of(model))}
+    assert [score is None for score in found] == [context is None for context in contexts]
+    known = [context for context in contexts if context is not None]
+    assert same([score for score in found if score is not None], model.log_ratio(known))
+    assert len(empty["scores"][name]) == 1
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_contexts_are_scored_explained_and_ranked(client, name):
     model = fitted(name)
     s = model.settings
-    items = TEXT.split() if s.kind == "words" else list(TEXT)
-    contexts = [context for _, context in contexts_of(items, s) if context is not None]
+    contexts = [context for context in contexts_of(model) if context is not None]
     for some in (contexts[:3], contexts * 12):
-        told = client.post("/api/score", json={"contexts": some, "models": [name]}).json()["scores"][name]
-        assert all(same(value(a), b) for a, b in zip(told, model.log_ratio(some), strict=True))
-    told = client.post("/api/explain", json={"context": contexts[5], "model": name}).json()
-    assert same(sum(value(term["value"]) for term in told["terms"]), value(told["log_ratio"]))
-    assert (told["interval"] is None) == (s.estimator in ("mle", "direct"))
-    told = client.post("/api/rank", json={"text": TEXT, "model": name, "top": 5}).json()
-    assert told["contexts"] == len(contexts)
+        assert same(post(client, "score", contexts=some, models=[name])["scores"][name], model.log_ratio(some))
+    explained = post(client, "explain", context=contexts[5], model=name)
+    assert same([sum(float(term["value"]) for term in explained["terms"])], [float(explained["log_ratio"])])
+    assert (explained["interval"] is None) == (s.estimator in ("mle", "direct"))
+    ranked = post(client, "rank", text=TEXT, model=name, top=5)
+    assert ranked["contexts"] == len(contexts)
     best = sorted({tuple(model.parse([context]).items.to_pylist()) for context in contexts}, key=lambda x: (
         -np.nan_to_num(model.log_ratio([list(x)])[0], nan=-np.inf, posinf=1e300, neginf=-1e299),
         (" " if s.kind == "words" else "").join(x).encode()))[:5]  # fmt: skip
-    assert [tuple(row["items"]) for row in told["ranking"]] == best
+    assert [tuple(row["items"]) for row in ranked["ranking"]] == best
 
 
 def test_the_largest_changes_are_the_largest(client):
     model = fitted("selective")
     context = ["the", "talks", "in"]
-    told = client.post("/api/changes", json={"context": context, "model": "selective"}).json()
+    found = post(client, "changes", context=context, model="selective")
     before = model.log_ratio([context])[0]
     for position in range(3):
         tried = {}
@@ -189,19 +189,19 @@ def test_the_largest_changes_are_the_largest(client):
             changed = [*context[:position], item, *context[position + 1 :]]
             tried[item] = model.log_ratio([changed])[0] - before
         for direction, best in (("up", max(tried.values())), ("down", min(tried.values()))):
-            rows = [row for row in told[direction] if row["position"] == position + 1]
+            rows = [row for row in found[direction] if row["position"] == position + 1]
             assert [row["change"] for row in rows] == ([pytest.approx(best)] if best else [])
             assert all(tried[row["item"]] == pytest.approx(row["change"]) for row in rows)
-    assert [row["change"] for row in told["up"]] == sorted((row["change"] for row in told["up"]), reverse=True)
+    for direction, sign in (("up", -1), ("down", 1)):
+        changes = [sign * row["change"] for row in found[direction]]
+        assert changes == sorted(changes)
 
 
 def test_ranking_by_the_lower_end(client):
     model = fitted("backoff")
-    told = client.post("/api/rank", json={"text": TEXT, "model": "backoff", "top": 4, "by": "lower"}).json()[
-        "ranking"
-    ]
-    lower = sorted({model.interval([" ".join(c)])[0, 0] for _, c in contexts_of(TEXT.split(), model.settings) if c})
-    assert [row["lower"] for row in told] == pytest.approx(lower[::-1][:4])
+    ranked = post(client, "rank", text=TEXT, model="backoff", top=4, by="lower")["ranking"]
+    lower = sorted({model.interval([context])[0, 0] for context in contexts_of(model) if context})
+    assert [row["lower"] for row in ranked] == pytest.approx(lower[::-1][:4])
 
 
 def test_models_are_described(client):
@@ -216,6 +216,21 @@ def test_models_are_described(client):
         assert all(entry["log_ratio"] < 0 for entry in row["strongest_against"])
     assert len(client.get("/api/models/mle").json()["strongest_by_position"]) == 1
     assert "corpus" not in facts
+
+
+def test_a_target_with_a_slash_is_served(tmp_path):
+    rg.fit(rg.Counts.from_contexts(["a b", "c d"], ["a/b", None]), "a/b").save(tmp_path / "m.rgm")
+    client = served_on(tmp_path / "m.rgm")
+    for name in ("a/b", "a%2Fb"):
+        assert client.get(f"/api/models/{name}").json()["target"] == "a/b"
+    assert client.get("/api/models/a").status_code == 404
+
+
+def test_a_model_without_items_is_served(tmp_path):
+    counts = rg.Counts.from_contexts(["a b", "c d"] * 2, ["E", "E", None, None], spans=["suffixes:2", "shapes:2"])
+    rg.fit(counts, "E", "backoff").save(tmp_path / "m.rgm")
+    found = post(served_on(tmp_path / "m.rgm"), "changes", context="a b", model="E")
+    assert (found["up"], found["down"]) == ([], [])
 
 
 def test_a_model_names_the_digest_of_its_corpus(tmp_path):
@@ -239,39 +254,30 @@ def test_a_model_names_the_digest_of_its_corpus(tmp_path):
         ("/api/score", '{"contexts": [], "models": ["mle"]}', 422, "contexts: List should have at least 1 item"),
         ("/api/score", '{"contexts": ["a b c"], "more": 1}', 422, "no such field; there is contexts, models"),
         ("/api/score", '{"contexts": ["a b"], "models": ["formula"]}', 422, "context 1 has 2 words, expected 3"),
-        (
-            "/api/score",
-            '{"contexts": ["a b c"], "models": ["X"]}',
-            404,
-            "there is no model 'X'; there is 'backoff', ",
-        ),
+        ("/api/score", '{"contexts": ["a b c"], "models": ["X"]}', 404, "no model 'X'; there is 'backoff', "),
         ("/api/explain", '{"context": "a b", "model": "formula"}', 422, "has 2 words, expected 3"),
         ("/api/rank", '{"text": "a b c", "model": "mle", "by": "lower"}', 422, "'mle' has no interval"),
-        (
-            "/api/rank",
-            '{"text": "a b c", "model": "mle", "top": 0}',
-            422,
-            "top: Input should be greater than or equal",
-        ),
-        ("/api/nothing", "{}", 404, "the page /docs lists all requests"),
+        ("/api/rank", '{"text": "a b", "model": "mle", "top": 0}', 422, "top: Input should be greater than or equal"),
+        ("/api/nothing", "{}", 404, "see /docs for all requests"),
     ],
 )
-def test_mistakes_get_a_sentence_in_one_form(client, path, body, status, message):
-    answer = client.post(path, content=body, headers={"Content-Type": "application/json"})
+def test_errors_have_one_form(client, path, body, status, message):
+    answer = client.post(path, content=body, headers=JSON)
     assert answer.status_code == status
     assert list(answer.json()) == ["error"]
     assert message in answer.json()["error"]["message"]
 
 
-def test_what_is_too_large_or_no_json_is_refused(client):
-    large = json.dumps({"texts": ["word " * 100_000]})
-    answer = client.post("/api/texts", content=large, headers={"Content-Type": "application/json"})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
-    pieces = (large[i : i + 10_000].encode() for i in range(0, len(large), 10_000))
-    answer = client.post("/api/texts", content=pieces, headers={"Content-Type": "application/json"})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
-    answer = client.post("/api/texts", content="{}", headers={"Content-Type": "text/plain"})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (415, "not_json")
+def test_bodies_that_are_too_large_or_not_json_are_refused(client):
+    large = json.dumps({"texts": ["word " * 100_000]}).encode()
+    chunks = (large[i : i + 10_000] for i in range(0, len(large), 10_000))
+    for content, headers, expected in (
+        (large, JSON, (413, "too_large")),
+        (chunks, JSON, (413, "too_large")),
+        (b"{}", {"Content-Type": "text/plain"}, (415, "not_json")),
+    ):
+        answer = client.post("/api/texts", content=content, headers=headers)
+        assert (answer.status_code, answer.json()["error"]["code"]) == expected
     answer = client.put("/api/texts", content="{}")
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
@@ -287,33 +293,34 @@ def test_a_response_that_takes_too_long_is_given_up(folder):
     wait_for(lambda: set(threading.enumerate()) <= before)  # the thread that handled it gives up, too
 
 
-def test_a_request_that_does_not_arrive_is_given_up(folder):
-    served, sent = create_app(ServeOptions(models=(str(folder / "mle.rgm"),), timeout=0.05)), []
+def post_in_parts(app, *parts):
+    """Send the parts of a request, then nothing more, straight to an application; return what it sends."""
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "path": "/api/score", "headers": headers, "query_string": b""}
-    parts = [{"type": "http.request", "body": b"{", "more_body": True}]
+    messages, sent = list(parts), []
 
     async def receive():
-        return parts.pop() if parts else await asyncio.sleep(20)
+        return messages.pop(0) if messages else await asyncio.sleep(20)
 
     async def send(message):
         sent.append(message)
 
-    asyncio.run(served(scope, receive, send))
+    asyncio.run(app(scope, receive, send))
+    return sent
+
+
+PART = {"type": "http.request", "body": b"{", "more_body": True}
+
+
+def test_a_request_that_does_not_arrive_is_given_up(folder):
+    sent = post_in_parts(served_on(folder / "mle.rgm", timeout=0.05).app, PART)
     assert sent[0]["status"] == 408
     assert "did not arrive within 0.05 s" in json.loads(sent[1]["body"])["error"]["message"]
 
 
 def test_a_client_that_leaves_is_counted_and_not_logged(folder, caplog):
     client = served_on(folder / "mle.rgm")
-    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-    scope = {"type": "http", "method": "POST", "path": "/api/score", "headers": headers, "query_string": b""}
-    parts = [{"type": "http.disconnect"}, {"type": "http.request", "body": b"{", "more_body": True}]
-
-    async def receive():
-        return parts.pop()
-
-    asyncio.run(client.app(scope, receive, None))
+    assert post_in_parts(client.app, PART, {"type": "http.disconnect"}) == []
     assert metric(client, 'requests_total{route="score",status="499"}') == 1
     assert not [record for record in caplog.records if record.name.startswith("raregram")]
 
@@ -407,12 +414,8 @@ def test_metrics_count_requests_and_models(client):
     assert metric(client, name) == before + 1
     assert metric(client, 'request_seconds_count{route="score"}') >= before + 1
     assert metric(client, "models") == len(MODELS)
-    for path, route in (
-        ("/api/models/mle", "models"),
-        ("/static/main.js", "page"),
-        ("/docs", "page"),
-        ("/x", "other"),
-    ):
+    routes = {"/api/models/mle": "models", "/static/main.js": "page", "/docs": "page", "/x": "other"}
+    for path, route in routes.items():
         name = f'requests_total{{route="{route}",status="{client.get(path).status_code}"}}'
         before = metric(client, name)
         client.get(path)
@@ -421,7 +424,7 @@ def test_metrics_count_requests_and_models(client):
     assert client.get("/live").status_code == 200
 
 
-def test_a_new_model_file_is_read_without_losing_a_request(folder, tmp_path):
+def test_a_new_model_file_is_read_without_losing_a_request(folder, tmp_path, caplog):
     path = tmp_path / "live.rgm"
     shutil.copy(folder / "backoff.rgm", path)
     old, new = (rg.Model.load(folder / f"{name}.rgm") for name in ("backoff", "selective"))
@@ -452,6 +455,7 @@ def test_a_new_model_file_is_read_without_losing_a_request(folder, tmp_path):
         hammering.join()
     assert {status for status, _ in seen} == {200}
     assert {number for _, number in seen} == expected
+    assert "or it is truncated or damaged; the model backoff stays as it was" in caplog.text
 
 
 def wait_for(condition, seconds=10.0):
@@ -504,8 +508,8 @@ def test_the_command_serves_and_stops(folder, workers):
         try:
             url = re.search(r"http://127\.0\.0\.1:\d+/", process.stderr.readline())[0]
             wait_for(lambda: is_up(url), 30)
-            told = ask(url + "api/score", {"contexts": ["talks in Oslo"]})
-            assert told["scores"]["backoff"] == fitted("backoff").log_ratio(["talks in Oslo"]).tolist()
+            response = ask(url + "api/score", {"contexts": ["talks in Oslo"]})
+            assert response["scores"]["backoff"] == fitted("backoff").log_ratio(["talks in Oslo"]).tolist()
             for _ in range(9):
                 ask(url + "api/score", {"contexts": ["talks in Oslo"]})
             with urllib.request.urlopen(url + "metrics", timeout=20) as answer:  # of all workers
@@ -533,7 +537,7 @@ def is_up(url):
         (["M", "--time-limit", "0"], 2, "--time-limit takes a number of seconds above 0"),
     ],
 )
-def test_wrong_calls_are_told(folder, arguments, code, message):
+def test_wrong_calls_are_named(folder, arguments, code, message):
     given = [str(folder / "mle.rgm") if argument == "M" else argument for argument in arguments]
     done = subprocess.run([RAREGRAM, "serve", *given], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == code

@@ -610,7 +610,7 @@ def test_the_command_line_on_a_cluster(standalone, folder, tmp_path):
     run = lambda *command: run_process([RAREGRAM, *command], cwd=tmp_path, capture_output=True, text=True)  # noqa: E731
     done = run(*count, "--out", "spark.counts", *cluster)
     assert done.returncode == 0, done.stderr
-    words = [line for line in done.stderr.splitlines() if not line.startswith("tasks done")]
+    words = [line for line in done.stderr.splitlines() if not line.startswith("finished")]
     said = run(*count, "--out", "local.counts").stderr
     assert words == [said.strip().replace("local", "spark").rpartition(",")[0]]  # all but the bytes
     assert rg.Counts.load(tmp_path / "spark.counts") == rg.Counts.load(tmp_path / "local.counts")

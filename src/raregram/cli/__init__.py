@@ -1,7 +1,4 @@
-"""The command line: parse, call, print.
-
-Exit code 0, 1 (the input or the work failed) or 2 (the call was wrong).
-"""
+"""The command line: parse, call, print. Exit code 0, 1 (bad input or a failure) or 2 (a wrong call)."""
 
 from __future__ import annotations
 
@@ -28,37 +25,21 @@ for command in (*corpora.COMMANDS, *models.COMMANDS, *experiments.COMMANDS, *ser
 
 
 def main() -> NoReturn:
-    """Run the command line; a user's mistake gives a sentence on standard error, never a traceback."""
-    _prepare_streams()
-    try:
-        app(prog_name="raregram")
-    except ParameterError as error:
-        _fail(error, code=2)
-    except RaregramError as error:
-        _fail(error, code=1)
-    except OSError as error:  # what the system says of standard output, such as a full disk
-        _fail(error, code=1)
-    except MemoryError:
-        _fail("there is not enough memory for this", code=1)
-    sys.exit(0)
-
-
-def _prepare_streams() -> None:
-    """Let what goes to a stream that the caller has closed vanish, and no file that is written get its number.
-
-    What the terminal's encoding lacks is printed as escapes.
-    """
+    """Run the command line; errors of raregram and of the system are one line on standard error, no traceback."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
+        if getattr(sys, name) is None:  # closed by the caller: no file that is written may get its descriptor
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for as long as the process lives
         elif mode == "w":
             getattr(sys, name).reconfigure(errors="backslashreplace")
-
-
-def _fail(error: object, code: int) -> NoReturn:
-    """Say what is wrong."""
-    say(f"raregram: error: {error}")
-    sys.exit(code)
+    try:
+        app(prog_name="raregram")
+    except (RaregramError, OSError) as error:  # the system's, such as that the disk of standard output is full
+        say(f"raregram: error: {error}")
+        sys.exit(2 if isinstance(error, ParameterError) else 1)
+    except MemoryError:
+        say("raregram: error: there is not enough memory for this")
+        sys.exit(1)
+    sys.exit(0)
 
 
 def _version(value: bool) -> None:
@@ -69,9 +50,11 @@ def _version(value: bool) -> None:
 
 @app.callback()
 def about(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
-    """Likelihood ratios of N-grams, above all of those that were seen rarely or never.
+    """Estimate likelihood ratios of N-grams, above all of those that were seen rarely or never.
 
     Count contexts, fit a model, then score, rank and explain N-grams:
 

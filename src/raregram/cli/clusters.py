@@ -1,4 +1,4 @@
-"""A Spark cluster for a command: its session, its log and its progress."""
+"""A Spark session for a command: its log and its progress."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def spark_cluster(master: str | None, settings: list[str] | None, quiet: bool) -> Iterator[Cluster]:
-    """Open a session, and stop it in the end; what Spark has to say goes to a file, which an error names."""
+    """Open a Spark session and stop it at the end; Spark's own log goes to a file, which a `ClusterError` names."""
     from raregram.show.progress import progress
     from raregram.spark.session import Cluster, connect
 
@@ -27,29 +27,28 @@ def spark_cluster(master: str | None, settings: list[str] | None, quiet: bool) -
         if not name.startswith("spark.") or not value:
             raise ParameterError(f"--spark takes spark.NAME=VALUE, got {name + '=' + value!r}")
     handle, log = tempfile.mkstemp(prefix="raregram-spark-", suffix=".log")
+    keep_log = False
     try:
         with _standard_error_to(handle):
             session = connect(master, given)
         try:
-            with progress("tasks done", quiet) as tick:
+            with progress("finished {:,} tasks", quiet) as tick:
                 yield Cluster(session, tick)
         finally:
             with _standard_error_to(handle):
                 session.stop()
     except ClusterError as error:
+        keep_log = True
         raise ClusterError(f"{error}. Spark's own log is {log}") from error
-    except BaseException:
-        Path(log).unlink()
-        raise
-    else:
-        Path(log).unlink()
     finally:
         os.close(handle)
+        if not keep_log:
+            Path(log).unlink()
 
 
 @contextmanager
 def _standard_error_to(handle: int) -> Iterator[None]:
-    """Let processes that are started now write their standard error to a file."""
+    """Redirect standard error, also of processes that are started now, to a file."""
     sys.stderr.flush()
     before = os.dup(2)
     os.dup2(handle, 2)

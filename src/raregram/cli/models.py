@@ -3,46 +3,15 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from raregram.cli.options import (
-    AsJson,
-    Columns,
-    DenominatorOption,
-    EngineOption,
-    KindOption,
-    Level,
-    MasterOption,
-    ModelFile,
-    OptionalSources,
-    Out,
-    Quiet,
-    SideOption,
-    Sources,
-    SparkOption,
-    UnseenOption,
-    parse_bytes,
-    parse_columns,
-)
-from raregram.cli.printing import print_facts, print_json, report, say
-from raregram.errors import InputError, ParameterError, check_count, check_lam
-from raregram.options import (
-    DENOMINATOR,
-    ENGINE,
-    ESTIMATOR,
-    KIND,
-    LEVEL,
-    SEED,
-    SIDE,
-    TAU,
-    TOP,
-    UNSEEN,
-    EstimatorName,
-    SpanCriterion,
-)
+from raregram import options
+from raregram.cli import options as cli
+from raregram.cli.options import argument, described
+from raregram.cli.printing import print_json, report_file, say
+from raregram.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -51,90 +20,67 @@ if TYPE_CHECKING:
 
     from raregram.corpus.contexts import Batch
     from raregram.models.model import Model
-    from raregram.spark.session import Cluster
-    from raregram.spark.sources import Contexts
     from raregram.text.ngrams import NGrams
 
 STANDARD_INPUT = "-"
 
 
 def fit(
-    sources: Sources,
-    out: Out,
-    target: Annotated[
-        str | None,
-        typer.Option(help="The numerator. [default: the only target there is]", show_default=False),
-    ] = None,
-    estimator: Annotated[EstimatorName, typer.Option(help=ESTIMATOR.help)] = ESTIMATOR.default,
+    sources: cli.Contexts,
+    out: cli.Out,
+    target: cli.Target = None,
+    estimator: Annotated[
+        options.EstimatorName, typer.Option(help=options.ESTIMATOR.help)
+    ] = options.ESTIMATOR.default,
     criterion: Annotated[
-        SpanCriterion | None,
-        typer.Option(
-            help="How `selective` scores items and `backoff` spans; `gain` is for `backoff` alone. "
-            "[default: cet; for `backoff` gain]",
-            show_default=False,
-        ),
+        options.SpanCriterion | None, described(help=f"{options.CRITERION.help} [default: cet; `backoff`: gain]")
     ] = None,
     size: Annotated[
         int | None,
-        typer.Option(
-            help="How many items `selective` keeps at each position, or `backoff` of each position and length. "
-            "[default: 10000; for `backoff` all that say something]",
-            show_default=False,
+        described(
+            help="Items that `selective` keeps at each position, or spans that `backoff` keeps of each position and "
+            "length. [default: 10000; `backoff`: all with evidence]",
+            min=1,
         ),
     ] = None,
     lam: Annotated[
-        float | None,
-        typer.Option(help="The ridge; 0 for none. [default: 1e-05; for `backoff` 12 / n_de]", show_default=False),
+        float | None, described(help=f"{options.LAM.help} [default: 1e-05; `backoff`: 12 / n_de]", min=0)
     ] = None,
-    denominator: DenominatorOption = DENOMINATOR.default,
-    unseen: UnseenOption = UNSEEN.default,
-    seed: Annotated[int, typer.Option(help=SEED.help)] = SEED.default,
+    denominator: cli.Denominator = options.DENOMINATOR.default,
+    unseen: cli.Unseen = options.UNSEEN.default,
+    seed: cli.Seed = options.SEED.default,
     keep_seen: Annotated[
         bool, typer.Option("--keep-seen", help="Keep the frequencies of items not selected, for `explain`.")
     ] = False,
-    tau: Annotated[float, typer.Option(help=TAU.help)] = TAU.default,
+    tau: Annotated[float, typer.Option(help=options.TAU.help)] = options.TAU.default,
     unit_lam: Annotated[
         float | None,
-        typer.Option(
-            help="For `backoff`: the ridge of single items and of all shapes. [default: 10 times --lam]",
-            show_default=False,
-        ),
+        described(help="`backoff`: the ridge of single items and of all shapes. [default: 10 times --lam]", min=0),
     ] = None,
     longest: Annotated[
         int | None,
-        typer.Option(
-            help="For `backoff`: the longest suffix. [default: the longest that was counted, which is "
-            "5 items from contexts]",
-            show_default=False,
+        described(
+            help="`backoff`: length of the longest suffix. [default: the longest counted; 5 from contexts]", min=0
         ),
     ] = None,
     shapes: Annotated[
         bool | None,
-        typer.Option(
-            "--shapes/--no-shapes",
-            help="For `backoff`: whether rare items back off to their shapes. [default: if they were counted, as "
-            "they are from contexts]",
-            show_default=False,
-        ),
+        described("--shapes/--no-shapes", help="`backoff`: back off to shapes. [default: if they were counted]"),
     ] = None,
     max_bytes: Annotated[
-        str | None,
-        typer.Option(
-            help="For `backoff`: how much room the model may take, such as 1MB. [default: no limit]",
-            show_default=False,
-        ),
+        str | None, described(help="`backoff`: maximum size of the model in memory, e.g. 1MB. [default: no limit]")
     ] = None,
-    side: SideOption = SIDE.default,
-    kind: KindOption = KIND.default,
-    columns: Columns = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    side: cli.Side = options.SIDE.default,
+    kind: cli.Kind = options.KIND.default,
+    columns: cli.Columns = None,
+    as_json: cli.AsJson = False,
+    quiet: cli.Quiet = False,
 ) -> None:
-    """Fit a model.
+    """Fit a model to counts or contexts.
 
-    From count files, labelled contexts or N-grams with two frequencies.
+    Takes count files, labelled contexts, or N-grams with two frequencies.
 
-    Options that an estimator does not use have no effect on it.
+    Options that the estimator does not use have no effect.
 
     Example: raregram fit contexts.tsv --target LOC --criterion cet --size 5000 --out loc.rgm
 
@@ -146,81 +92,54 @@ def fit(
     from raregram.models.registry import find_estimator
     from raregram.show.progress import progress
 
-    for name, ridge in (("lam", lam), ("unit_lam", unit_lam)):  # before the input is read, which may take long
-        if ridge is not None:
-            check_lam(ridge, "fit", name)
-    if size is not None:
-        check_count("size", "fit", size)
-    if longest is not None:
-        check_count("longest", "fit", longest, at_least=0)
-    room = None if max_bytes is None else parse_bytes(max_bytes, "max_bytes", "fit")
+    limit = None if max_bytes is None else cli.parse_bytes(max_bytes, "max_bytes", "fit")
+    spans = find_estimator(estimator).spans_to_count(longest, shapes)
     check_target(out)
-    with progress("contexts counted", quiet) as tick:
+    with progress("counted {:,} contexts", quiet) as tick:
         counts = read_counts(
-            sources,
-            parse_columns(columns),
-            progress=tick,
-            target=target,
-            spans=find_estimator(estimator).spans_to_count(longest, shapes),
-            side=side,
-            kind=kind,
+            sources, cli.parse_columns(columns), progress=tick, target=target, spans=spans, side=side, kind=kind,
             denominator=denominator,
-        )
+        )  # fmt: skip
     model = fitting.fit(
-        counts,
-        target,
-        estimator,
-        criterion=criterion,
-        size=size,
-        lam=lam,
-        denominator=denominator,
-        unseen=unseen,
-        seed=seed,
-        keep_seen=keep_seen,
-        tau=tau,
-        unit_lam=unit_lam,
-        longest=longest,
-        shapes=shapes,
-        max_bytes=room,
-    )
+        counts, target, estimator, criterion=criterion, size=size, lam=lam, denominator=denominator, unseen=unseen,
+        seed=seed, keep_seen=keep_seen, tau=tau, unit_lam=unit_lam, longest=longest, shapes=shapes, max_bytes=limit,
+    )  # fmt: skip
     model.save(out)
-    report(out, as_json, quiet)
+    report_file(out, as_json, quiet)
 
 
 def score(
-    model_file: ModelFile,
-    sources: OptionalSources = None,
+    model_file: cli.ModelFile,
+    sources: cli.OptionalContexts = None,
     out: Annotated[
         str | None,
-        typer.Option(
-            "--out", "-o", help="A .parquet, .csv, .jsonl or text file to write. [default: standard output]"
-        ),
+        described("--out", "-o", help="A .parquet, .csv, .jsonl or text file. [default: standard output]"),
     ] = None,
     interval: Annotated[
         bool, typer.Option("--interval", help="Add the columns lower and upper, an interval for the log ratio.")
     ] = False,
-    level: Level = LEVEL.default,
+    level: cli.Level = options.LEVEL.default,
     as_: Annotated[
-        str, typer.Option("--as", help="The name of the new column; with --interval also NAME_lower and NAME_upper.")
+        str, typer.Option("--as", help="Name of the new column; with --interval also NAME_lower and NAME_upper.")
     ] = "log_ratio",
-    columns: Columns = None,
-    engine: EngineOption = ENGINE.default,
-    master: MasterOption = None,
-    spark: SparkOption = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    columns: cli.Columns = None,
+    engine: cli.Engine = options.ENGINE.default,
+    master: cli.Master = None,
+    spark: cli.SparkSettings = None,
+    as_json: cli.AsJson = False,
+    quiet: cli.Quiet = False,
 ) -> None:
-    """Print the log ratio of each context, as they come.
+    """Print the log ratio of each context, in order.
 
-    Memory stays flat however long the input is. Tables keep all their columns and get one more, log_ratio; those of
-    several files are matched by name.
+    Memory use does not depend on the length of the input. Tables keep all their columns and get one more, log_ratio;
+    columns of several files are matched by name.
 
-    Lines of text have the log ratio, with --interval its lower and upper end, the label if there is one, the items.
+    Lines of text: log ratio, with --interval its lower and upper end, label if there is one, items.
 
-    A Parquet table of documents (items or text) gets a list for each, to Parquet or JSON lines: the log ratios of its
-    contexts, in order.
+    A Parquet table of documents (items or text) gets a list per document, to Parquet or JSON lines: the log ratios of
+    its contexts, in order.
 
-    On Spark, tables, count tables or text in, a folder of Parquet files out.
+    On Spark: tables, count tables or text in, a folder of Parquet files out.
 
     Example: `cat new.txt | raregram score loc.rgm > scored.tsv`
     """
@@ -231,12 +150,17 @@ def score(
     from raregram.show.write import output_format, score_writer
 
     model, wanted = Model.load(model_file), level if interval else None
+    files, rename = sources or [STANDARD_INPUT], cli.parse_columns(columns)
     if engine == "spark":
+        from raregram.cli.clusters import spark_cluster
+
         if out is None:
             raise ParameterError("on Spark, scores go to a folder: name it with --out")
-        with _contexts_on_spark(model, sources, columns, master, spark, quiet) as (cluster, contexts):
+        with spark_cluster(master, spark, quiet) as cluster:
             from raregram.spark import scoring
+            from raregram.spark.sources import open_contexts as open_on_spark
 
+            contexts = open_on_spark(cluster, files, model.settings.n, rename)
             scoring.write_scores(cluster, scoring.score(cluster, model, contexts, wanted, as_), out)
         if not quiet:
             say(f"{out}: scored")
@@ -244,43 +168,40 @@ def score(
     form = output_format(out, as_json)
     if wanted is not None:
         model.interval([], wanted)  # raises before anything is read
-    heads, batches = open_contexts(
-        sources or [STANDARD_INPUT], parse_columns(columns), documents=form in ("parquet", "json") and not interval
-    )
+    heads, batches = open_contexts(files, rename, documents=form in ("parquet", "json") and not interval)
     added = score_columns(as_, interval, documents_alone(heads))
     with (
-        progress("N-grams scored", quiet or (out is None and sys.stdout.isatty())) as tick,
+        progress("scored {:,} N-grams", quiet or (out is None and sys.stdout.isatty())) as tick,
         score_writer(out, form, heads, added, model.settings.kind) as write,
     ):
-        for batch, ngrams, scores in _scored(model, batches, wanted):
+        for batch, ngrams, scores in _scored(model, batches, wanted, sources):
             write(batch, ngrams, dict(zip(added.names, scores, strict=True)))
             tick(len(batch))
-        _check_any(tick.done, sources)
     if out is not None and not quiet:
         say(f"{out}: {tick.done:,} rows scored")
 
 
 def rank(
-    model_file: ModelFile,
-    sources: OptionalSources = None,
-    top: Annotated[int, typer.Option("--top", "-k", help=TOP.help, min=1)] = TOP.default,
+    model_file: cli.ModelFile,
+    sources: cli.OptionalContexts = None,
+    top: Annotated[int, typer.Option("--top", "-k", help=options.TOP.help, min=1)] = options.TOP.default,
     by: Annotated[
         Literal["log-ratio", "lower"],
-        typer.Option(help="The log ratio, or the lower end of its interval: so that little evidence does not lead."),
+        typer.Option(help="The log ratio, or the lower end of its interval, which ranks scarce evidence lower."),
     ] = "log-ratio",
-    level: Level = LEVEL.default,
-    columns: Columns = None,
-    engine: EngineOption = ENGINE.default,
-    master: MasterOption = None,
-    spark: SparkOption = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    level: cli.Level = options.LEVEL.default,
+    columns: cli.Columns = None,
+    engine: cli.Engine = options.ENGINE.default,
+    master: cli.Master = None,
+    spark: cli.SparkSettings = None,
+    as_json: cli.AsJson = False,
+    quiet: cli.Quiet = False,
 ) -> None:
     """Print the N-grams with the highest log ratio.
 
-    Each once, best first: rank, log ratio, N-gram. With --by lower: rank, lower end, log ratio, upper end, N-gram.
+    Each once, best first: rank, log ratio, N-gram; with --by lower: rank, lower end, log ratio, upper end, N-gram.
 
-    Ties are in byte order of the N-gram. Memory is needed for the printed ones only.
+    Ties are in byte order of the N-gram. Only the printed N-grams are kept in memory.
 
     Example: raregram rank loc.rgm new.txt --top 100
     """
@@ -291,27 +212,30 @@ def rank(
     from raregram.models.model import Model
     from raregram.show.progress import progress
 
-    model = Model.load(model_file)
-    wanted = level if by == "lower" else None
-    names = ("log_ratio",) if wanted is None else ("lower", "log_ratio", "upper")
+    model, wanted = Model.load(model_file), level if by == "lower" else None
+    files, rename = sources or [STANDARD_INPUT], cli.parse_columns(columns)
     if engine == "spark":
-        with _contexts_on_spark(model, sources, columns, master, spark, quiet) as (cluster, contexts):
-            from raregram.spark import scoring
+        from raregram.cli.clusters import spark_cluster
 
+        with spark_cluster(master, spark, quiet) as cluster:
+            from raregram.spark import scoring
+            from raregram.spark.sources import open_contexts as open_on_spark
+
+            contexts = open_on_spark(cluster, files, model.settings.n, rename)
             ranking = scoring.rank(cluster, model, contexts, top, wanted)
     else:
         if wanted is not None:
             model.interval([], wanted)  # raises before anything is read
         best = Top(top)
-        _, batches = open_contexts(sources or [STANDARD_INPUT], parse_columns(columns))
-        with progress("N-grams ranked", quiet) as tick:
-            for batch, ngrams, scores in _scored(model, batches, wanted):
+        order = [0] if wanted is None else [1, 0, 2]  # of log ratio, lower and upper end
+        _, batches = open_contexts(files, rename)
+        with progress("ranked {:,} N-grams", quiet) as tick:
+            for batch, ngrams, scores in _scored(model, batches, wanted, sources):
                 assert ngrams is not None
-                by_name = dict(zip(("log_ratio", "lower", "upper"), scores, strict=False))
-                best.add(ngrams.lines(model.settings.kind), np.column_stack([by_name[name] for name in names]))
+                best.add(ngrams.lines(model.settings.kind), np.column_stack(scores)[:, order])
                 tick(len(batch))
-            _check_any(tick.done, sources)
-        ranking = best.ranking()
+            ranking = best.ranking()
+    names = ["log_ratio"] if wanted is None else ["lower", "log_ratio", "upper"]
     rows = list(enumerate(zip(ranking.values.tolist(), ranking.texts.to_pylist(), strict=True), 1))
     if as_json:
         print_json(
@@ -323,19 +247,18 @@ def rank(
 
 
 def explain(
-    model_file: ModelFile,
-    ngrams: Annotated[list[str], typer.Argument(help="N-grams, each as one argument.", show_default=False)],
-    as_json: AsJson = False,
+    model_file: cli.ModelFile,
+    ngrams: Annotated[list[str], argument(help="N-grams, each as one argument.")],
+    as_json: cli.AsJson = False,
 ) -> None:
     """Show what each item adds to a log ratio.
 
-    Its frequencies, its term and a bar.
+    Each item with its frequencies, its term and a bar. A dot marks an item that is not selected, so its factor is 1.
+    Terms add up to the log ratio exactly.
 
-    A dot means that the item is not selected, so its factor is 1. Terms add up to the log ratio exactly.
-
-    A model of `backoff` shows the single items first: one not held at its position by its frequencies anywhere, or
-    else by those of its shape, such as `~Aa` for a capitalised word. Then the corrections by ever longer suffixes of
-    shapes and of items, each with the ratio before and after it.
+    A `backoff` model first shows the single items. An item that the model lacks at its position is shown by its
+    frequencies at any position, or else by those of its shape, such as `~Aa` for a capitalised word. Then come the
+    corrections by ever longer suffixes of shapes and of items, each with the ratio before and after it.
 
     Example: raregram explain loc.rgm "the annual meeting of the company was held yesterday in"
     """
@@ -352,29 +275,32 @@ def explain(
             typer.secho(line, fg=None if not value else "green" if value > 0 else "red", dim=not value)
 
 
-def info(
-    file: Annotated[str, typer.Argument(help="A count file or a model file.", show_default=False)],
-    as_json: AsJson = False,
-) -> None:
-    """Say what a count file or a model file holds.
+def info(file: Annotated[str, argument(help="A count file or a model file.")], as_json: cli.AsJson = False) -> None:
+    """Describe a count file or a model file.
 
     Example: raregram info loc.rgm
     """
-    from raregram.show.describe import describe
+    from raregram.show.describe import as_text, describe
 
-    print_facts(describe(file), as_json)
+    facts = describe(file)
+    if as_json:
+        print_json(facts)
+    else:
+        print(as_text(facts))
 
 
 def _scored(
-    model: Model, batches: Iterable[Batch], level: float | None
+    model: Model, batches: Iterable[Batch], level: float | None, sources: list[str] | None
 ) -> Iterator[tuple[Batch, NGrams | None, list[pa.Array]]]:
-    """Yield contexts with their items and scores, those that come before a bad one, too.
+    """Yield contexts with their items and scores; where one is invalid, those before it are yielded first.
 
     The scores are log ratios, and with a level the ends of their intervals. Documents get a list of log ratios each.
     """
     from raregram.measure.score import score_contexts, score_rows
 
+    rows = 0
     for batch in batches:
+        rows += len(batch)
         if batch.documents:
             yield batch, None, [score_rows(model, batch.name, batch.ngrams, batch.source, batch.first)]
             continue
@@ -382,33 +308,11 @@ def _scored(
             ngrams = model.parse(batch.ngrams, batch.where)
         except InputError as error:
             if error.row:
-                yield from _scored(model, [batch.head(error.row)], level)
+                yield from _scored(model, [batch.head(error.row)], level, sources)
             raise
         yield batch, ngrams, score_contexts(model, ngrams.lists(), level)
-
-
-def _check_any(scored: int, sources: list[str] | None) -> None:
-    if not scored:
+    if not rows:
         raise InputError(f"there is no N-gram in {', '.join(sources or ['standard input'])}")
-
-
-@contextmanager
-def _contexts_on_spark(
-    model: Model,
-    sources: list[str] | None,
-    columns: str | None,
-    master: str | None,
-    spark: list[str] | None,
-    quiet: bool,
-) -> Iterator[tuple[Cluster, Contexts]]:
-    """Open contexts on a Spark cluster."""
-    from raregram.cli.clusters import spark_cluster
-
-    rename = parse_columns(columns)
-    with spark_cluster(master, spark, quiet) as cluster:
-        from raregram.spark.sources import open_contexts
-
-        yield cluster, open_contexts(cluster, sources or [STANDARD_INPUT], model.settings.n, rename)
 
 
 COMMANDS = (fit, score, rank, explain, info)

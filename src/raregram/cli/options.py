@@ -1,69 +1,60 @@
-"""Options that several commands share, each defined once."""
+"""The options of the commands as annotated types, each defined once, and parsers for those with a syntax."""
 
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from raregram import options
 from raregram.errors import ParameterError, check_choice, must_be
-from raregram.options import Denominator, Engine, Format, Kind, Side, Split, Unseen
 
-Sources = Annotated[
-    list[str],
-    typer.Argument(help="Text lines, CSV or Parquet tables, count files; '-' is standard input.", show_default=False),
+described = partial(typer.Option, show_default=False)  # the help says what happens without the option
+argument = partial(typer.Argument, show_default=False)
+
+Documents = Annotated[list[str], argument(help="Files, folders or globs of documents.")]
+TaggedDocuments = Annotated[
+    list[str], argument(help="Tagged documents in any format, or their count file with whole N-grams.")
 ]
-OptionalSources = Annotated[
-    list[str] | None,
-    typer.Argument(
-        help="Text lines, CSV or Parquet tables, or count files. [default: standard input]",
-        show_default=False,
-    ),
+Contexts = Annotated[
+    list[str], argument(help="Text lines, CSV or Parquet tables, count files; '-' is standard input.")
 ]
-ModelFile = Annotated[str, typer.Argument(help="A model file, as written by `fit`.", show_default=False)]
-Out = Annotated[str, typer.Option("--out", "-o", help="The file to write.", show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no closing words.")]
-Targets = Annotated[
-    str | None,
-    typer.Option(help="The labels to count, with commas between them. [default: every label]", show_default=False),
+OptionalContexts = Annotated[
+    list[str] | None, argument(help="Text lines, CSV or Parquet tables, or count files. [default: standard input]")
 ]
-SpansOption = Annotated[str, typer.Option(help=options.SPANS.help)]
-SideOption = Annotated[Side, typer.Option(help=options.SIDE.help)]
-KindOption = Annotated[Kind, typer.Option(help=options.KIND.help)]
-DenominatorOption = Annotated[Denominator, typer.Option(help=options.DENOMINATOR.help)]
-UnseenOption = Annotated[Unseen, typer.Option(help=options.UNSEEN.help)]
-FormatOption = Annotated[Format | None, typer.Option(help="[default: it is recognised]", show_default=False)]
-SplitOption = Annotated[Split, typer.Option(help=options.SPLIT.help)]
-Level = Annotated[float, typer.Option(help=options.LEVEL.help)]
+ModelFile = Annotated[str, argument(help="A model file, as written by `fit`.")]
+Out = Annotated[str, described("--out", "-o", help="The file to write.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no summary.")]
+Format = Annotated[options.Format | None, described(help="The format of the documents. [default: detected]")]
+Split = Annotated[options.Split, typer.Option(help=options.SPLIT.help)]
 Columns = Annotated[
     str | None,
-    typer.Option(
-        help="What a table calls the columns ngram, label, f_nu and f_de, e.g. 'ngram=text,f_nu=hits'.",
-        show_default=False,
-    ),
+    described(help="Names of the columns ngram, label, f_nu and f_de in a table, e.g. 'ngram=text,f_nu=hits'."),
 ]
-
-EngineOption = Annotated[Engine, typer.Option(help=options.ENGINE.help)]
-MasterOption = Annotated[
+N = Annotated[int | None, described("--n", "-n", help=f"{options.N.help} [default: {options.N.default}]")]
+Side = Annotated[options.Side, typer.Option(help=options.SIDE.help)]
+Kind = Annotated[options.Kind, typer.Option(help=options.KIND.help)]
+Target = Annotated[str | None, described(help="The target label, the numerator. [default: the only one there is]")]
+Denominator = Annotated[options.Denominator, typer.Option(help=options.DENOMINATOR.help)]
+Unseen = Annotated[options.Unseen, typer.Option(help=options.UNSEEN.help)]
+Seed = Annotated[int, typer.Option(help=options.SEED.help)]
+Level = Annotated[float, typer.Option(help=options.LEVEL.help)]
+TopK = Annotated[int, typer.Option("--k", "-k", help=options.K.help, min=1)]
+Engine = Annotated[options.Engine, typer.Option(help=options.ENGINE.help)]
+Master = Annotated[
     str | None,
-    typer.Option(
-        help="Spark: the URL of the cluster. [default: Spark's own setting, or all cores of this machine]",
-        show_default=False,
-    ),
+    described(help="Spark: the URL of the cluster. [default: Spark's own setting, or all cores of this machine]"),
 ]
-SparkOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--spark", help="A setting of Spark, e.g. spark.executor.memory=4g; may be repeated.", show_default=False
-    ),
+SparkSettings = Annotated[
+    list[str] | None, described("--spark", help="Spark setting, e.g. spark.executor.memory=4g; may be repeated.")
 ]
 
 
 def parse_names(text: str | None) -> list[str] | None:
-    r"""Parse 'a,b'; a comma, an equals sign, a space or a backslash that belongs to a name follows a backslash.
+    r"""Parse 'a,b'; a comma, an equals sign, a space or a backslash in a name is escaped by a backslash.
 
     >>> parse_names(r"LOC, Washington\, D.C.")
     ['LOC', 'Washington, D.C.']
@@ -72,23 +63,23 @@ def parse_names(text: str | None) -> list[str] | None:
 
 
 def parse_pairs(text: str | None) -> dict[str, str]:
-    r"""Parse 'a=b,c=d'.
+    r"""Parse 'a=b,c=d', with the escapes of `parse_names`.
 
     >>> parse_pairs(r"GPE=LOC,a\=b=X")
     {'GPE': 'LOC', 'a=b': 'X'}
     """
     pairs: dict[str, str] = {}
-    for part in _split(text or "", ","):
+    for part in filter(str.strip, _split(text or "", ",")):
         name, *rest = _split(part, "=")
         name, value = _unescape(name), _unescape("=".join(rest))
-        if part.strip() and (not name or not value or name in pairs):
-            raise ParameterError(f"expected NAME=NAME with commas between, each NAME once, got {text!r}")
-        pairs |= {name: value} if name else {}
+        if not name or not value or name in pairs:
+            raise ParameterError(f"expected NAME=NAME, separated by commas, each NAME once, got {text!r}")
+        pairs[name] = value
     return pairs
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """Split at a separator that does not follow a backslash; a pair of backslashes is none."""
+    """Split at separators without a backslash before them."""
     return re.findall(rf"(?s)((?:\\.|[^{separator}\\]|\\$)*)(?:{separator}|$)", text)[: -1 if text else None]
 
 
@@ -107,13 +98,14 @@ def parse_columns(text: str | None) -> dict[str, str]:
     return pairs
 
 
-def parse_bytes(text: str, name: str = "memory_limit", owner: str = "count") -> int:
-    """Parse a size; an error calls it the parameter `name` of `owner`.
+def parse_bytes(text: str, name: str, owner: str) -> int:
+    """Parse a size in bytes, the parameter `name` of `owner`.
 
-    >>> parse_bytes("512MB"), parse_bytes("1.5 GiB")
+    >>> parse_bytes("512MB", "memory_limit", "count"), parse_bytes("1.5 GiB", "max_bytes", "fit")
     (512000000, 1610612736)
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", text.strip(), re.IGNORECASE)
-    if not match or not float(match[1]):
+    unit = (1024 if match[3] else 1000) ** " KMGT".index(match[2].upper() or " ") if match else 0
+    if not match or (size := int(float(match[1]) * unit)) < 1:
         raise must_be(name, owner, "a size such as 512MB or 2GiB", text)
-    return int(float(match[1]) * (1024 if match[3] else 1000) ** " KMGT".index(match[2].upper() or " "))
+    return size

@@ -1,4 +1,4 @@
-"""What commands print when they are done."""
+"""What commands print."""
 
 from __future__ import annotations
 
@@ -9,35 +9,33 @@ from raregram.errors import printable
 
 
 def say(text: str) -> None:
-    """Print a line for people, on standard error; nothing in it can command the terminal or end the line."""
+    """Print a line on standard error; control characters in it are escaped."""
     print(printable(text), file=sys.stderr, flush=True)
 
 
-def report(path: str, as_json: bool, quiet: bool, more: dict[str, Any] | None = None) -> None:
-    """Say what was written."""
+def print_json(value: Any) -> None:
+    """Print JSON on one line; characters that the terminal's encoding lacks are escaped."""
+    from raregram.show.write import to_json
+
+    print(to_json(value, sys.stdout.encoding))
+
+
+def report_file(path: str, as_json: bool, quiet: bool, more: dict[str, Any] | None = None) -> None:
+    """Print what a count file or model file holds that was just written."""
     from raregram.atomic import is_stream
     from raregram.show.describe import describe, summary
 
-    if is_stream(path):
+    if is_stream(path):  # which cannot be read back
         return
     if as_json:
-        print_facts({**describe(path), **(more or {})}, as_json)
+        print_json({**describe(path), **(more or {})})
     elif not quiet:
         say(f"{path}: {summary(path)}")
 
 
-def print_facts(facts: dict[str, Any], as_json: bool) -> None:
-    """Print facts for people or for programs."""
-    from raregram.show.describe import as_text
-
-    if as_json:
-        print_json(facts)
-    else:
-        print(as_text(facts))
-
-
-def print_json(value: Any) -> None:
-    """Print JSON on one line; where the terminal's encoding lacks a character, as an escape of JSON."""
-    from raregram.show.write import to_json
-
-    print(to_json(value, sys.stdout.encoding))
+def report_skipped(skipped: int, examples: list[str]) -> None:
+    """Print how many documents were skipped, and the reasons for some of them."""
+    for example in examples:
+        say(f"raregram: skipped: {example}")
+    if skipped:
+        say(f"raregram: {skipped:,} documents skipped")

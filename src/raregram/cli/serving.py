@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import socket
 import sys
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from raregram.cli.options import parse_bytes
+from raregram.cli.options import argument, described, parse_bytes
+from raregram.cli.printing import say
 from raregram.errors import FileError, MissingExtraError, ParameterError
 
 if TYPE_CHECKING:
@@ -22,35 +24,26 @@ QUIET: dict[str, Any] = {"log_config": None, "access_log": False, "server_header
 
 
 def serve(
-    model_files: Annotated[
-        list[str], typer.Argument(help="Model files, as written by `fit`.", metavar="MODEL...", show_default=False)
-    ],
-    host: Annotated[
-        str, typer.Option(help="The address to listen at; 0.0.0.0 for all of this machine.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 for any that is free.", min=0, max=65535)] = 8000,
+    model_files: Annotated[list[str], argument(help="Model files, as written by `fit`.", metavar="MODEL...")],
+    host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 for all interfaces.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0 for any free one.", min=0, max=65535)] = 8000,
     token: Annotated[
         str | None,
-        typer.Option(
-            help="A secret that requests must bring as bearer token. [default: none]",
-            envvar="RAREGRAM_TOKEN",
-            show_default=False,
-        ),
+        described(help="A secret that requests must send as bearer token. [default: none]", envvar="RAREGRAM_TOKEN"),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes that answer.", min=1)] = 1,
-    max_request: Annotated[str, typer.Option(help="How large a request may be.")] = "8MB",
-    time_limit: Annotated[float, typer.Option(help="Seconds that a request may take.")] = 30.0,
+    workers: Annotated[int, typer.Option(help="Number of worker processes.", min=1)] = 1,
+    max_request: Annotated[str, typer.Option(help="Maximum size of a request.")] = "8MB",
+    time_limit: Annotated[float, typer.Option(help="Timeout of a request in seconds.")] = 30.0,
     allow_host: Annotated[
-        list[str] | None,
-        typer.Option(help="A name by which the service may be called, beside localhost.", show_default=False),
+        list[str] | None, described(help="Host name under which the service may be called, beside localhost.")
     ] = None,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Whether to open the page.")] = True,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
-    """Open a page on models, and answer over HTTP.
+    """Start the explorer page and the HTTP service for models.
 
     The page colours every gap of a text by how likely a name is there, and explains each.
 
-    A model file that is replaced is read again. Texts are neither kept nor logged.
+    A model file that is replaced is loaded again. Texts are neither stored nor logged.
 
     Example: raregram serve loc.rgm per.rgm
     """
@@ -59,15 +52,15 @@ def serve(
     if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
         raise ParameterError("--token takes plain letters, digits and signs without spaces")
     try:
-        import fastapi  # noqa: F401
-        import orjson  # noqa: F401
-        import prometheus_client  # noqa: F401
-        import uvicorn  # noqa: F401
+        import uvicorn
+
+        from raregram.serve.app import create_app, log_to_standard_error
     except ImportError as error:
         raise MissingExtraError(INSTALL) from error
+    from raregram.serve.metrics import FOLDER
     from raregram.serve.options import ServeOptions
 
-    given = ServeOptions(
+    options = ServeOptions(
         models=tuple(str(Path(path).absolute()) for path in model_files),
         token=token,
         max_bytes=parse_bytes(max_request, "max_request", "serve"),
@@ -75,35 +68,24 @@ def serve(
         hosts=tuple(allow_host or ()),
         workers=workers,
     )
-    _run(given, host, port, browser and _has_screen())
-
-
-def _run(options: ServeOptions, host: str, port: int, browser: bool) -> None:
-    """Listen, print where, and serve until interrupted."""
-    import uvicorn
-
-    from raregram.serve.app import create_app, log_to_standard_error
-
     log_to_standard_error()
     app = create_app(options)  # raises here, and not in a worker, if a file is no model
     with _listen(host, port) as listener:
         port = listener.getsockname()[1]
-        if options.workers == 1:
+        if workers == 1:
             _announce(options, host, port, browser)
             uvicorn.Server(uvicorn.Config(app, **QUIET)).run(sockets=[listener])
             return
-    from raregram.serve.metrics import FOLDER
-
     options.to_environment()
     with tempfile.TemporaryDirectory(prefix="raregram-") as folder:
         os.environ[FOLDER] = folder
         _announce(options, host, port, browser)
         factory = "raregram.serve.app:from_environment"
-        uvicorn.run(factory, factory=True, host=host, port=port, workers=options.workers, **QUIET)
+        uvicorn.run(factory, factory=True, host=host, port=port, workers=workers, **QUIET)
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at an address."""
+    """Return a socket that listens on an address."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family)
@@ -112,32 +94,26 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _announce(options: ServeOptions, host: str, port: int, browser: bool) -> None:
-    """Print where the page is, and open it; a token goes behind the #, which no browser sends."""
+    """Print the address of the page, and open it in a browser if there is a screen."""
     shown = f"[{host}]" if ":" in host else host
     shown = "127.0.0.1" if host in ("0.0.0.0", "::") else shown
     url = f"http://{shown}:{port}/"
-    print(f"raregram: {url} (the service: {url}docs); stop it with Ctrl-C", file=sys.stderr, flush=True)
+    say(f"raregram: {url} (API: {url}docs); stop it with Ctrl-C")
     if options.token is None and not _is_loopback(host):
-        print("raregram: anyone who reaches this address may ask: --token keeps others out", file=sys.stderr)
-    if browser:
+        say("raregram: anyone who can reach this address can use the service: --token restricts it")
+    screen = sys.platform in ("darwin", "win32") or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
+    if browser and screen and sys.stderr.isatty():
         import webbrowser
 
+        # No browser sends what follows the #, so the token stays out of logs.
         webbrowser.open(url if options.token is None else f"{url}#token={options.token}")
 
 
 def _is_loopback(host: str) -> bool:
-    import ipaddress
-
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _has_screen() -> bool:
-    """Whether a browser would open in a window of its own, for someone who sits there."""
-    windows = sys.platform in ("darwin", "win32") or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
-    return windows and sys.stderr.isatty()
 
 
 COMMANDS = (serve,)

@@ -1,4 +1,4 @@
-"""The application: its routes and the life of the service."""
+"""The application: its routes and its lifespan."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,6 @@ import orjson
 from fastapi import FastAPI, Request, Response
 from fastapi.routing import APIRoute
 from prometheus_client import CONTENT_TYPE_LATEST
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.routing import request_response
 from starlette.staticfiles import StaticFiles
@@ -28,37 +26,12 @@ from raregram.serve.guard import Guard
 from raregram.serve.metrics import Metrics
 from raregram.serve.options import ServeOptions
 from raregram.serve.registry import Registry
+from raregram.serve.routes import PAGES, ROUTES, Route
 
 ABOUT = """Likelihood ratios of N-grams: how much likelier a context is before a name than anywhere else.
-Every error has the form `{"error": {"code", "message"}}`. Texts are neither kept nor logged."""
+Every error has the form `{"error": {"code", "message"}}`. Texts are neither stored nor logged."""
 JSON = "application/json"
-SMALL = 4096  # bytes of a body that is scored faster than another thread begins
 THREADS = 2  # requests handled in threads at a time
-
-
-@dataclass(frozen=True)
-class Route:
-    """A path with its handler; one with a request schema is a POST, one without a GET."""
-
-    path: str
-    handler: Callable[[Registry, Any, handlers.Check], dict[str, Any]]
-    request: type[schemas.RequestBody] | None
-    response: type[BaseModel]
-    inline: int = -1  # bytes of a body up to which the event loop runs the handler itself; others go to a thread
-
-
-ROUTES = (
-    Route("/api/score", handlers.score, schemas.ScoreRequest, schemas.ScoreResponse, inline=SMALL),
-    Route("/api/texts", handlers.texts, schemas.TextsRequest, schemas.TextsResponse, inline=SMALL),
-    Route("/api/explain", handlers.explain, schemas.ExplainRequest, schemas.ExplainResponse),
-    Route("/api/changes", handlers.changes, schemas.ChangesRequest, schemas.ChangesResponse),
-    Route("/api/rank", handlers.rank, schemas.RankRequest, schemas.RankResponse),
-    Route("/api/models", handlers.models, None, schemas.ModelsResponse, inline=0),
-    Route("/api/models/{name:path}", handlers.model, None, schemas.ModelResponse),
-    Route("/live", handlers.live, None, schemas.Readiness, inline=0),
-    Route("/ready", handlers.ready, None, schemas.Readiness, inline=0),
-)
-PAGES = {"/": "index.html", "/docs": "docs.html"}
 
 
 def create_app(options: ServeOptions) -> FastAPI:
@@ -71,7 +44,7 @@ def create_app(options: ServeOptions) -> FastAPI:
         description=ABOUT,
         docs_url=None,
         redoc_url=None,
-        lifespan=partial(_lifespan, service),
+        lifespan=service.lifespan,
     )
     app.router.route_class = RequestRoute
     app.add_middleware(Guard, options=options, metrics=metrics)
@@ -79,8 +52,20 @@ def create_app(options: ServeOptions) -> FastAPI:
         app.add_exception_handler(kind, handle_error)
     for route in ROUTES:
         _add_route(app, route, service)
-    _add_metrics(app, metrics)
-    _add_pages(app)
+
+    @app.get("/metrics", response_model=None, responses={**_errors(401), 200: {"content": {"text/plain": {}}}})
+    async def exposition(request: Request) -> Response:
+        """Return metrics for Prometheus, of all processes of the service."""
+        return Response(metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
+
+    static = StaticFiles(packages=[("raregram.serve", "static")])
+    app.mount("/static", static)
+    for path, file in PAGES.items():
+
+        async def page(request: Request, file: str = file) -> Response:
+            return await static.get_response(file, request.scope)
+
+        app.add_api_route(path, page, include_in_schema=False)
     return app
 
 
@@ -105,12 +90,22 @@ class RequestRoute(APIRoute):
 
 
 class Service:
-    """Runs handlers, small requests at once and others in a few threads."""
+    """Runs handlers: small requests in the event loop, others in a few threads."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry, self.options = registry, registry.options
         self.executor = ThreadPoolExecutor(THREADS, "raregram-serve")
         self.pending = 0  # requests that are in a thread or wait for one
+
+    @asynccontextmanager
+    async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
+        """Watch the model files while the application runs."""
+        watching = asyncio.create_task(self.registry.watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
+            self.executor.shutdown(wait=False, cancel_futures=True)
 
     async def respond(self, route: Route, request: Request) -> Response:
         """Return the response to a request."""
@@ -136,16 +131,6 @@ class Service:
 
 def _to_json(handle: Callable[[], Any]) -> bytes:
     return orjson.dumps(handle(), option=orjson.OPT_SERIALIZE_NUMPY)
-
-
-@asynccontextmanager
-async def _lifespan(service: Service, app: FastAPI) -> AsyncIterator[None]:
-    watching = asyncio.create_task(service.registry.watch())
-    try:
-        yield
-    finally:
-        watching.cancel()
-        service.executor.shutdown(wait=False, cancel_futures=True)
 
 
 def _add_route(app: FastAPI, route: Route, service: Service) -> None:
@@ -174,22 +159,3 @@ def _add_route(app: FastAPI, route: Route, service: Service) -> None:
 
 def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": schemas.ErrorResponse, "description": DESCRIPTIONS[status]} for status in statuses}
-
-
-def _add_metrics(app: FastAPI, metrics: Metrics) -> None:
-    @app.get("/metrics", response_model=None, responses={**_errors(401), 200: {"content": {"text/plain": {}}}})
-    async def exposition(request: Request) -> Response:
-        """Return metrics for Prometheus, of all processes of the service."""
-        return Response(metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
-
-
-def _add_pages(app: FastAPI) -> None:
-    """Add the explorer page, the page of the interface and their files."""
-    static = StaticFiles(packages=[("raregram.serve", "static")])
-    app.mount("/static", static)
-    for path, file in PAGES.items():
-
-        async def page(request: Request, file: str = file) -> Response:
-            return await static.get_response(file, request.scope)
-
-        app.add_api_route(path, page, include_in_schema=False)

@@ -1,7 +1,8 @@
-"""Every error is a JSON response of one form: `{"error": {"code", "message"}}`."""
+"""Error responses, all of the form `{"error": {"code", "message"}}`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
 
 import orjson
@@ -24,7 +25,7 @@ DESCRIPTIONS = {
 
 
 class RequestError(HTTPException):
-    """A request that gets an error response: a code for programs, a sentence for people."""
+    """An error response: its status, a code for programs and a message for people."""
 
     def __init__(self, status: int, code: str, message: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(status, message, headers)
@@ -33,22 +34,21 @@ class RequestError(HTTPException):
 
 def too_long(seconds: float) -> RequestError:
     """Return the error of a response that takes longer than its timeout."""
-    return RequestError(503, "too_long", f"the response takes longer than {seconds:g} s, send less at a time")
+    return RequestError(503, "too_long", f"the response takes longer than {seconds:g} s: send less at a time")
 
 
 def error_response(error: Exception) -> Response:
     """Return the response to an error of the service, of the framework or of the library."""
-    headers = None
+    headers: Mapping[str, str] | None = None
     if isinstance(error, RequestError):
         status, code, message, headers = error.status_code, error.code, error.detail, error.headers
     elif isinstance(error, HTTPException):  # of the framework, such as an unknown path
-        status, headers = error.status_code, error.headers
+        status, message, headers = error.status_code, f"{error.detail}: see /docs for all requests", error.headers
         code = HTTPStatus(status).phrase.lower().replace(" ", "_")
-        message = f"{error.detail}: the page /docs lists all requests"
     elif isinstance(error, RaregramError):
         status, code, message = 422, "wrong_input", str(error)
     else:
-        status, code, message = 500, "failed", "the service failed at this request; it goes on"
+        status, code, message = 500, "failed", "internal error of the service"
     body = orjson.dumps({"error": {"code": code, "message": message}})
     return Response(body, status, dict(headers or {}), "application/json")
 

@@ -1,4 +1,4 @@
-"""The middleware around the application: limits of who sends what, size and time; security headers; metrics."""
+"""The middleware around the application: host, token, size and time limits; security headers; metrics."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from raregram.serve.errors import RequestError, error_response, too_long
 from raregram.serve.metrics import Metrics
 from raregram.serve.options import ServeOptions
+from raregram.serve.routes import PAGE, needs_token, route_label
 
 log = logging.getLogger("raregram.serve")
 
@@ -34,13 +35,11 @@ HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 ]
-PAGES = ("/", "/docs")
-OPEN = (*PAGES, "/live", "/ready")  # paths that need no token, beside the files of the page
-NO_RESPONSE = 499  # the status in the metrics of requests whose client has gone
+NO_RESPONSE = 499  # the status in the metrics of requests whose client has disconnected
 
 
 class Guard:
-    """Lets requests within the limits pass to the application."""
+    """Passes requests within the limits to the application."""
 
     def __init__(self, app: ASGIApp, options: ServeOptions, metrics: Metrics) -> None:
         self.app, self.options, self.metrics = app, options, metrics
@@ -51,8 +50,8 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        start = time.perf_counter()
-        exchange = Exchange(scope["path"], receive, send, self.options)
+        start, label = time.perf_counter(), route_label(scope["path"])
+        exchange = Exchange(receive, send, self.options, b"no-cache" if label == PAGE else b"no-store")
         try:
             self._check(scope["method"], scope["path"], dict(scope["headers"]))
             await self.app(scope, exchange.receive, exchange.send)
@@ -65,21 +64,23 @@ class Guard:
         except ClientDisconnect:
             pass
         except Exception as error:
-            log.error("%s at %s", type(error).__name__, _location(error))
+            # Without the message, which may quote a text.
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            log.error("%s at %s, line %s", type(error).__name__, frame.name, frame.lineno)
             if exchange.status == NO_RESPONSE:
                 await error_response(error)(scope, receive, exchange.send)
         finally:
             exchange.timer.cancel()
-            self.metrics.observe(scope["path"], exchange.status, time.perf_counter() - start)
+            self.metrics.observe(label, exchange.status, time.perf_counter() - start)
 
     def _check(self, method: str, path: str, headers: dict[bytes, bytes]) -> None:
         """Raise unless the headers show a known host, the token, JSON and an allowed size."""
         if not _is_known_host(headers.get(b"host", b"").decode("latin-1"), self.options.hosts):
-            message = "the service does not know this host name; start it with --allow-host NAME to call it by a name"
+            message = "this host name is not allowed; start the service with --allow-host NAME"
             raise RequestError(421, "wrong_host", message)
-        is_open = not self.token or path in OPEN or path.startswith("/static/")
-        if not is_open and not hmac.compare_digest(headers.get(b"authorization", b""), self.token):
-            message = "the service wants its token: send the header 'Authorization: Bearer TOKEN'"
+        sent = headers.get(b"authorization", b"")
+        if self.token and needs_token(path) and not hmac.compare_digest(sent, self.token):
+            message = "the token is missing or wrong: send the header 'Authorization: Bearer TOKEN'"
             raise RequestError(401, "token_needed", message, {"WWW-Authenticate": "Bearer"})
         content_type = headers.get(b"content-type", b"").partition(b";")[0]
         if method == "POST" and content_type.strip().lower() != b"application/json":
@@ -92,13 +93,13 @@ class Guard:
 class Exchange:
     """One request and its response: counts the bytes received, watches the time and adds headers.
 
-    A timer of the event loop costs a microsecond a request, anyio's cancel scope forty; `asyncio.timeout` would do
-    the same from Python 3.11 on.
+    A timer of the event loop costs a microsecond per request, anyio's cancel scope forty; from Python 3.11 on,
+    `asyncio.timeout` does the same.
     """
 
-    def __init__(self, path: str, receive: Receive, send: Send, options: ServeOptions) -> None:
-        self.is_page = path in PAGES or path.startswith("/static/")
+    def __init__(self, receive: Receive, send: Send, options: ServeOptions, cache_control: bytes) -> None:
         self._receive, self._send, self.options = receive, send, options
+        self.headers = [*HEADERS, (b"cache-control", cache_control)]
         self.received, self.complete, self.expired, self.status = 0, False, False, NO_RESPONSE
         self.task = asyncio.current_task()
         self.timer = asyncio.get_running_loop().call_later(options.timeout, self._expire)
@@ -131,8 +132,7 @@ class Exchange:
         if message["type"] == "http.response.start":
             self.timer.cancel()
             self.status = message["status"]
-            cache = b"no-cache" if self.is_page else b"no-store"
-            message["headers"] = [*message["headers"], *HEADERS, (b"cache-control", cache)]
+            message["headers"] = [*message["headers"], *self.headers]
         await self._send(message)
 
 
@@ -143,10 +143,7 @@ def _too_large(max_bytes: int) -> RequestError:
 
 @lru_cache(64)
 def _is_known_host(host: str, names: tuple[str, ...]) -> bool:
-    """Whether a host is an IP address, localhost or an allowed name.
-
-    Any other name may be of a page elsewhere that had it resolve to this machine (DNS rebinding).
-    """
+    """Whether a host is an IP address, localhost or an allowed name; any other name may be DNS rebinding."""
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     if name.lower() == "localhost" or name in names:
         return True
@@ -155,9 +152,3 @@ def _is_known_host(host: str, names: tuple[str, ...]) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _location(error: Exception) -> str:
-    """Return the line that raised; the message stays out of the log, since it may quote a text."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{frames[-1].name}, line {frames[-1].lineno}" if frames else "an unknown line"

@@ -1,11 +1,10 @@
-"""One function a route: asks the models of the registry, and returns what the response says."""
+"""One function per route: calls the models of the registry and returns the content of the response."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -14,22 +13,22 @@ import pyarrow as pa
 from raregram import __version__
 from raregram.measure.rank import Top
 from raregram.measure.score import PIECE, boundary_scores, first_and_last, split_text
-from raregram.models.model import Model
 from raregram.models.ratios import Floats
 from raregram.serve import schemas
 from raregram.serve.errors import too_long
 from raregram.serve.models import ReadyModel
-from raregram.serve.registry import Registry, ServedModel
+from raregram.serve.registry import Registry
+from raregram.show.write import finite
 from raregram.text.ngrams import NGrams
 from raregram.text.tokenize import PAD
 
 FEW = 64  # contexts that are scored one by one
-Check = Callable[[], None]  # raises when the time is over
+Check = Callable[[], None]  # raises after the timeout
 Json = dict[str, Any]
 
 
 def deadline(seconds: float) -> Check:
-    """Return a function that raises when so many seconds have passed."""
+    """Return a function that raises once so many seconds have passed."""
     end = time.monotonic() + seconds
 
     def check() -> None:
@@ -40,25 +39,23 @@ def deadline(seconds: float) -> Check:
 
 
 def ready(registry: Registry, path: Mapping[str, str], check: Check) -> Json:
-    """Say that the service is ready, which it is once all its models are read."""
+    """Report readiness: the service starts once all its models are loaded."""
     return {"ready": True, "models": registry.names}
 
 
 def live(registry: Registry, path: Mapping[str, str], check: Check) -> Json:
-    """Say that the process responds."""
+    """Report that the process responds."""
     return ready(registry, path, check)
 
 
 def models(registry: Registry, path: Mapping[str, str], check: Check) -> Json:
     """List the models."""
-    listed = [_summary(served) for served in registry]
+    listed = []
+    for served in registry:
+        s = served.model.settings
+        fields = {name: getattr(s, name) for name in ("target", "estimator", "n", "side", "kind", "pad")}
+        listed.append({"name": served.name, "settings": str(s), "interval": served.has_interval, **fields})
     return {"version": __version__, "max_bytes": registry.options.max_bytes, "models": listed}
-
-
-def _summary(served: ServedModel) -> Json:
-    s = served.model.settings
-    fields = {name: getattr(s, name) for name in ("target", "estimator", "n", "side", "kind", "pad")}
-    return {"name": served.name, "settings": str(s), "interval": served.has_interval, **fields}
 
 
 def model(registry: Registry, path: Mapping[str, str], check: Check) -> Json:
@@ -83,36 +80,32 @@ def _scores(model: ReadyModel, contexts: Sequence[Any]) -> Any:
         items = [split(context) if isinstance(context, str) else context for context in contexts]
         # A list may hold strings that are no letters: these get their error from the library.
         if all(len(row) == s.n and (s.kind == "words" or max(map(len, row)) <= 1) for row in items):
-            return [json_float(model.single(row)) for row in items]
-    return json_floats(model.log_ratio(contexts))
+            return finite([model.single(row) for row in items])
+    return _json_floats(model.log_ratio(contexts))
 
 
 def texts(registry: Registry, request: schemas.TextsRequest, check: Check) -> Json:
     """Score running texts at every boundary."""
     chosen = registry.select(request.models)
-    return {"texts": [_score_text(text, chosen, request.digits, check) for text in request.texts]}
+    scored = []
+    for text in request.texts:
+        items = {kind: split_text(text, kind) for kind in {served.model.settings.kind for served in chosen}}
+        scores = {}
+        for served in chosen:
+            own = items[served.model.settings.kind]
+            found = boundary_scores(served.model, own, check)
+            found = found if request.digits is None else found.round(request.digits)
+            first, last = first_and_last(served.model.settings, len(own))
+            scores[served.name] = _all_boundaries(found, first, len(own) + 1 - last)
+        scored.append({"items": {kind: len(some) for kind, some in items.items()}, "scores": scores})
+    return {"texts": scored}
 
 
-def _score_text(text: str, chosen: Sequence[ServedModel], digits: int | None, check: Check) -> Json:
-    items = {kind: split_text(text, kind) for kind in {served.model.settings.kind for served in chosen}}
-    scores = {}
-    for served in chosen:
-        own = items[served.model.settings.kind]
-        found = boundary_scores(served.model, own, check)
-        scores[served.name] = _all_boundaries(
-            served.model, found if digits is None else found.round(digits), len(own)
-        )
-    return {"items": {kind: len(some) for kind, some in items.items()}, "scores": scores}
-
-
-def _all_boundaries(model: Model, scores: Floats, length: int) -> Any:
-    """Return the log ratios of all boundaries of a text, with null where there is no context."""
-    first, last = first_and_last(model.settings, length)
+def _all_boundaries(scores: Floats, before: int, after: int) -> Any:
+    """Return log ratios with so many nulls before and after them, for the boundaries without a context."""
     if np.isfinite(scores).all():
-        found = np.full(length + 1, np.nan)  # orjson writes NaN as null
-        found[first:last] = scores
-        return found
-    return [*[None] * first, *json_floats(scores), *[None] * (length + 1 - last)]
+        return np.pad(scores, (before, after), constant_values=np.nan)  # orjson writes NaN as null
+    return [*[None] * before, *finite(scores.tolist()), *[None] * after]
 
 
 def explain(registry: Registry, request: schemas.ExplainRequest, check: Check) -> Json:
@@ -122,23 +115,9 @@ def explain(registry: Registry, request: schemas.ExplainRequest, check: Check) -
     interval = None
     if served.has_interval:
         interval = served.model.interval([list(found.ngram)], request.level)[0].tolist()
-    return {
-        "ngram": found.ngram,
-        "target": found.target,
-        "model": found.model,
-        "log_ratio": json_float(found.log_ratio),
-        "ratio": json_float(found.ratio),
-        "interval": interval,
-        "terms": [
-            {
-                **asdict(term),
-                "text": term.text,
-                "value": json_float(term.value),
-                "prior": None if term.prior is None else json_float(term.prior),
-            }
-            for term in found.terms
-        ],
-    }
+    explanation = found.to_dict()
+    terms = [{**fields, "text": term.text} for fields, term in zip(explanation["terms"], found.terms, strict=True)]
+    return dict(finite({**explanation, "interval": interval, "terms": terms}))
 
 
 def changes(registry: Registry, request: schemas.ChangesRequest, check: Check) -> Json:
@@ -163,20 +142,11 @@ def changes(registry: Registry, request: schemas.ChangesRequest, check: Check) -
             after = float(values[best])
             # From NaN, which is no evidence, any number is a change.
             if sign * after > sign * before or (math.isnan(before) and not math.isnan(after)):
-                found.append(
-                    {
-                        "position": position + 1,
-                        "before": item,
-                        "item": vocabulary[candidates[best]],
-                        "log_ratio": json_float(after),
-                        "change": json_float(after - before),
-                    }
-                )
-    return {
-        "log_ratio": json_float(before),
-        "up": sorted(up, key=lambda change: -float(change["change"])),
-        "down": sorted(down, key=lambda change: float(change["change"])),
-    }
+                replaced = {"position": position + 1, "before": item, "item": vocabulary[candidates[best]]}
+                found.append({**replaced, "log_ratio": after, "change": after - before})
+    up.sort(key=lambda change: -change["change"])
+    down.sort(key=lambda change: change["change"])
+    return dict(finite({"log_ratio": before, "up": up, "down": down}))
 
 
 def rank(registry: Registry, request: schemas.RankRequest, check: Check) -> Json:
@@ -201,19 +171,12 @@ def rank(registry: Registry, request: schemas.RankRequest, check: Check) -> Json
     contexts = [padded[start : start + s.n].to_pylist() for start in best]
     ends = model.interval(contexts, request.level).tolist() if served.has_interval else [(None, None)] * len(contexts)
     ranking = [
-        {"rank": place, "log_ratio": json_float(float(scores[start])), "lower": lower, "upper": upper, "items": ngram}
-        for place, (start, (lower, upper), ngram) in enumerate(zip(best, ends, contexts, strict=True), 1)
+        {"rank": i, "log_ratio": finite(scores[start]), "lower": lower, "upper": upper, "items": ngram}
+        for i, (start, (lower, upper), ngram) in enumerate(zip(best, ends, contexts, strict=True), 1)
     ]
     return {"contexts": len(scores), "ranking": ranking}
 
 
-def json_floats(values: Floats) -> Any:
+def _json_floats(values: Floats) -> Any:
     """Return numbers as JSON can have them: infinity and NaN become strings."""
-    if np.isfinite(values).all():
-        return values
-    return [json_float(value) for value in values.tolist()]
-
-
-def json_float(value: float) -> float | str:
-    """Return one number as JSON can have it."""
-    return value if math.isfinite(value) else str(value)
+    return values if np.isfinite(values).all() else finite(values.tolist())

@@ -15,7 +15,7 @@ from raregram.text.vocabulary import ABSENT, Codes
 
 
 class ReadyModel(Model):
-    """A model that scores a few contexts fast, since its tables are kept; it keeps nothing of texts.
+    """A model that scores single contexts fast, by tables made in advance, and caches nothing of texts.
 
     The log ratios are those of `Model`, bit for bit.
     """
@@ -26,7 +26,7 @@ class ReadyModel(Model):
     def of(cls, model: Model) -> ReadyModel:
         """Prepare a model."""
         ready = cls(model.estimator.prepared())
-        ready.single([PAD] * model.settings.n)  # builds all that is kept
+        ready.single([PAD] * model.settings.n)  # builds the tables
         return ready
 
     @cached_property
@@ -50,7 +50,7 @@ class ReadyModel(Model):
         codes = np.array([self._code_of.get(name, ABSENT) for name in names], dtype=np.int32)
         unknown = np.flatnonzero(codes < 0)
         nearest = codes.copy()
-        others = [names[place] for place in unknown.tolist()]
+        others = [names[position] for position in unknown.tolist()]
         nearest[unknown], codes[unknown] = self.estimator.encode_unknown(others, remember=False)
         return nearest, codes
 

@@ -1,4 +1,4 @@
-"""The models of a service by name, read again when their files change."""
+"""The models of a service by name, reloaded when their files change."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Stamp = tuple[int, int, int]  # time, size and inode: changes with the file
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model under its name, as it was read from its file."""
+    """A model with its name, as it was read from its file."""
 
     name: str
     path: Path
     model: ReadyModel
-    file_facts: dict[str, Any]  # of the file that was read: another may have replaced it
+    file_facts: dict[str, Any]  # of the file that was read; it may have been replaced since
 
     @cached_property
     def facts(self) -> dict[str, Any]:
@@ -38,7 +38,7 @@ class ServedModel:
         return {
             "name": self.name,
             **model_facts(self.model, self.path, self.file_facts),
-            "file": self.path.name,  # the folder is nobody's business
+            "file": self.path.name,  # without the folder, which is private
             "pad": self.model.settings.pad,
             "strongest_by_position": strongest_by_position(self.model),
         }
@@ -50,7 +50,7 @@ class ServedModel:
 
 
 class Registry:
-    """The models of a service. A request keeps the model that it began with, even if its file is replaced."""
+    """The models of a service. A request keeps the model that it started with, even if its file is replaced."""
 
     def __init__(self, options: ServeOptions, metrics: Metrics) -> None:
         if not options.models:
@@ -69,7 +69,7 @@ class Registry:
 
     @property
     def names(self) -> list[str]:
-        """The names of all models, in the order in which their files were given."""
+        """The names of all models, in the order of their files."""
         return list(self._models)
 
     def get(self, name: str) -> ServedModel:
@@ -84,7 +84,7 @@ class Registry:
         return list(self) if names is None else [self.get(name) for name in dict.fromkeys(names)]
 
     def refresh(self) -> None:
-        """Read files again that have changed; where that fails, the model stays as it was."""
+        """Reload files that have changed; where that fails, the model stays as it was."""
         for served in list(self):
             stamp = _stamp(served.path)
             if stamp == self._stamps[served.name]:
@@ -92,17 +92,17 @@ class Registry:
             self._stamps[served.name] = stamp
             try:
                 found = _read(served.path)
-            except Exception as error:  # whatever is wrong with a file, the service and the other models go on
+            except Exception as error:  # whatever is wrong with a file, the service continues
                 self.metrics.reload_failures.inc()
                 message = error if isinstance(error, RaregramError) else f"{served.path}: {type(error).__name__}"
-                log.warning("%s; the model %s goes on as it was", printable(str(message)), printable(served.name))
+                log.warning("%s; the model %s stays as it was", printable(str(message)), printable(served.name))
                 continue
             self._models = {**self._models, served.name: ServedModel(served.name, served.path, *found)}
             self.metrics.reloads.inc()
             log.info("the model %s was read again", printable(served.name))
 
     async def watch(self) -> None:
-        """Refresh now and then, for ever."""
+        """Refresh every `poll` seconds."""
         while True:
             await asyncio.sleep(self.options.poll)
             await asyncio.to_thread(self.refresh)

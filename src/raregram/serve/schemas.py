@@ -80,11 +80,16 @@ class TextsResponse(BaseModel):
     texts: list[ScoredText]
 
 
-class ExplainRequest(RequestBody, json_schema_extra={"examples": [{"context": CONTEXT, "model": "LOC"}]}):
-    """A context to explain."""
+class ChangesRequest(RequestBody, json_schema_extra={"examples": [{"context": CONTEXT, "model": "LOC"}]}):
+    """A context of which one item may be replaced."""
 
     context: Context
     model: ModelName
+
+
+class ExplainRequest(ChangesRequest):
+    """A context to explain."""
+
     level: Annotated[float, Field(gt=0, lt=1)] = Field(0.95, description="What the interval is meant to cover.")
 
 
@@ -113,13 +118,6 @@ class ExplainResponse(BaseModel):
     ratio: Number
     interval: list[Number] | None
     terms: list[Term]
-
-
-class ChangesRequest(RequestBody, json_schema_extra={"examples": [{"context": CONTEXT, "model": "LOC"}]}):
-    """A context of which one item may be replaced."""
-
-    context: Context
-    model: ModelName
 
 
 class Change(BaseModel):

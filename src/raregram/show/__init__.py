@@ -1,1 +1,1 @@
-"""What people look at: tables, pages, pictures, files of results."""
+"""Output: descriptions, heat maps, files of scores, progress, the report."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from raregram.atomic import PathLike
 from raregram.counts.storage import Span, bytes_on_disk, read_header
@@ -21,34 +20,17 @@ STRONGEST = 8  # spans shown for and against the target
 STRONGEST_HEAD = "(log ratio, position of the first item, items, f_nu : f_de)"
 
 Facts = dict[str, Any]
-Entry = tuple[float, ModelRows, int]  # the strength of a row, the rows of its span, and which one it is
 
 
 def describe(path: PathLike) -> Facts:
     """Return what a count file or a model file holds."""
-    return describe_counts(path) if read_header(path)["kind"] == "counts" else describe_model(path)
-
-
-def summary(path: PathLike) -> str:
-    """Say in a line what a file holds, from its header alone."""
-    head = read_header(path)
-    facts, size = head["header"], bytes_on_disk(path)
-    if head["kind"] == "model":
-        settings = read_settings(facts)
-        return f"model of {settings.target}, {settings}, {size / 1e6:.2f} MB"
-    return f"{counts_line(facts)}, {size / 1e6:.2f} MB"
-
-
-def counts_line(header: Facts) -> str:
-    """Say in a line what a count table holds, from its header."""
-    totals = dict(zip(("contexts", *header["targets"]), header["totals"], strict=True))
-    shown = ", ".join(f"{name} {total:,}" for name, total in totals.items())
-    return f"count table, n {header['n']}: {shown}"
-
-
-def describe_counts(path: PathLike) -> Facts:
-    """Return what a count file holds."""
+    if read_header(path)["kind"] == "model":
+        return model_facts(Model.load(path), path, file_facts(path))
     counts = Counts.load(path)
+    shapes: Facts = {}
+    if counts.shape is not None:
+        spans = [(counts.n + start, counts.n + end) for start, end in counts.units]
+        shapes = {"shape": counts.shape, "distinct_shapes": _distinct(counts, spans)}
     return {
         "file": str(path),
         "kind": "count table",
@@ -61,18 +43,30 @@ def describe_counts(path: PathLike) -> Facts:
         "contexts": int(counts.totals[0]),
         "targets": dict(zip(counts.targets, counts.totals[1:].tolist(), strict=True)),
         "distinct_items": _distinct(counts, counts.units),
-        **_counted_shapes(counts),
+        **shapes,
         "distinct_items_by_position": [len(counts.rows[span]) for span in counts.units],
         "rows": counts.num_rows,
-        "bytes_on_disk": bytes_on_disk(path),
         "bytes_in_memory": counts.nbytes,
-        "digest": read_header(path)["digest"],
+        **file_facts(path),
     }
 
 
-def describe_model(path: PathLike) -> Facts:
-    """Return what a model file holds."""
-    return model_facts(Model.load(path), path)
+def summary(path: PathLike) -> str:
+    """Describe a file in a line, from its header alone."""
+    head = read_header(path)
+    if head["kind"] == "model":
+        settings = read_settings(head["header"])
+        line = f"model of {settings.target}, {settings}"
+    else:
+        line = counts_line(head["header"])
+    return f"{line}, {bytes_on_disk(path) / 1e6:.2f} MB"
+
+
+def counts_line(header: Facts) -> str:
+    """Describe a count table in a line, from its header."""
+    totals = dict(zip(("contexts", *header["targets"]), header["totals"], strict=True))
+    shown = ", ".join(f"{name} {total:,}" for name, total in totals.items())
+    return f"count table, n {header['n']}: {shown}"
 
 
 def file_facts(path: PathLike) -> Facts:
@@ -80,9 +74,8 @@ def file_facts(path: PathLike) -> Facts:
     return {"bytes_on_disk": bytes_on_disk(path), "digest": read_header(path)["digest"]}
 
 
-def model_facts(model: Model, path: PathLike, of_file: Facts | None = None) -> Facts:
-    """Return what a model that was read from a file holds; `of_file` if that may have been replaced since."""
-    of_file = file_facts(path) if of_file is None else of_file
+def model_facts(model: Model, path: PathLike, of_file: Facts) -> Facts:
+    """Return what a model holds that was read from a file, together with the facts of that file."""
     s = model.settings
     return {
         "file": str(path),
@@ -98,9 +91,8 @@ def model_facts(model: Model, path: PathLike, of_file: Facts | None = None) -> F
         "n_de": s.n_de,
         "distinct_items": len(model.items),
         **model.estimator.size_facts(),
-        "bytes_on_disk": of_file["bytes_on_disk"],
         "bytes_in_memory": model.nbytes,
-        "digest": of_file["digest"],
+        **of_file,
         **({"corpus": s.corpus} if s.corpus else {}),
         "strongest_for": strongest(model, -1),
         "strongest_against": strongest(model, +1),
@@ -108,28 +100,21 @@ def model_facts(model: Model, path: PathLike, of_file: Facts | None = None) -> F
 
 
 def _distinct(counts: Counts, spans: Iterable[Span]) -> int:
-    """Return how many distinct items, or shapes, stand in some spans."""
-    there = np.zeros(len(counts.items), dtype=bool)
+    """Return the number of distinct items, or shapes, in some spans."""
+    present = np.zeros(len(counts.items), dtype=bool)
     for span in spans:
-        there[counts.rows[span].keys] = True
-    return int(there.sum())
-
-
-def _counted_shapes(counts: Counts) -> Facts:
-    if counts.shape is None:
-        return {}
-    spans = [(counts.n + start, counts.n + end) for start, end in counts.units]
-    return {"shape": counts.shape, "distinct_shapes": _distinct(counts, spans)}
+        present[counts.rows[span].keys] = True
+    return int(present.sum())
 
 
 def strongest(model: Model, sign: int) -> list[Facts]:
     """Return the spans with the largest terms, for (sign -1) or against (+1) the target, largest first.
 
-    Those of a back-off, where a suffix seen once may have a large term, are first multiplied by their frequency.
+    Terms of a back-off, where a suffix seen once may have a large one, are first multiplied by their frequency.
     """
     found = [entry for rows in model.estimator.rows() for entry in _strongest_of(model, rows, sign)]
     found.sort(key=lambda entry: entry[0])
-    return _span_facts(model, model.estimator.vocabulary, found[:STRONGEST])
+    return [facts for _, facts in found[:STRONGEST]]
 
 
 def strongest_by_position(model: Model) -> list[Facts]:
@@ -137,7 +122,7 @@ def strongest_by_position(model: Model) -> list[Facts]:
 
     An estimator of whole N-grams has just one, the N-gram.
     """
-    n, vocabulary = model.settings.n, model.estimator.vocabulary
+    n = model.settings.n
     rows_of = {rows.span: rows for rows in model.estimator.rows()}
     spans = [(0, n)] if list(rows_of) == [(0, n)] else [(k, k + 1) for k in range(n)]
     return [
@@ -145,59 +130,52 @@ def strongest_by_position(model: Model) -> list[Facts]:
             "position": span[0] + 1,
             "held": len(rows_of[span]),
             "selected": int(rows_of[span].values[:, 2].sum()),
-            "strongest_for": _span_facts(model, vocabulary, _strongest_of(model, rows_of[span], -1)),
-            "strongest_against": _span_facts(model, vocabulary, _strongest_of(model, rows_of[span], +1)),
+            "strongest_for": [facts for _, facts in _strongest_of(model, rows_of[span], -1)],
+            "strongest_against": [facts for _, facts in _strongest_of(model, rows_of[span], +1)],
         }
         for span in spans
     ]
 
 
-def _strongest_of(model: Model, rows: ModelRows, sign: int) -> list[Entry]:
-    """Return the strongest rows of one span, the strongest first."""
+def _strongest_of(model: Model, rows: ModelRows, sign: int) -> list[tuple[float, Facts]]:
+    """Return the strongest rows of one span with their strength, the strongest first."""
     frequency = rows.values[:, 0 if sign < 0 else 1]
     strength = sign * rows.terms * (frequency if model.estimator.by_frequency else 1)
-    speaking = np.flatnonzero(np.isfinite(strength) & (strength < 0))
-    best = speaking[np.argsort(strength[speaking], kind="stable")[:STRONGEST]]
-    return [(strength[row], rows, row) for row in best.tolist()]
-
-
-def _span_facts(model: Model, vocabulary: pa.Array, entries: Iterable[Entry]) -> list[Facts]:
+    candidates = np.flatnonzero(np.isfinite(strength) & (strength < 0))
+    best = candidates[np.argsort(strength[candidates], kind="stable")[:STRONGEST]]
+    n, start = model.settings.n, rows.span[0]  # from n on shapes, from 2n on items at any position
+    where: Facts = {"first_position": None if start >= 2 * n else start % n + 1}
+    where |= {"shapes": True} if n <= start < 2 * n else {}
     return [
-        {
-            "items": vocabulary.take(rows.keys[row]).to_pylist(),
-            **_place(rows.span, model.settings.n),
-            "f_nu": int(rows.values[row, 0]),
-            "f_de": int(rows.values[row, 1]),
-            "log_ratio": float(rows.terms[row]),
-        }
-        for _, rows, row in entries
+        (
+            strength[row],
+            {
+                "items": model.estimator.vocabulary.take(rows.keys[row]).to_pylist(),
+                **where,
+                "f_nu": int(rows.values[row, 0]),
+                "f_de": int(rows.values[row, 1]),
+                "log_ratio": float(rows.terms[row]),
+            },
+        )
+        for row in best.tolist()
     ]
 
 
-def _place(span: Span, n: int) -> Facts:
-    """Say where a span is: at a position, or anywhere; of items, or of shapes."""
-    if span[0] >= 2 * n:
-        return {"first_position": None}
-    return {"first_position": span[0] % n + 1, **({"shapes": True} if span[0] >= n else {})}
-
-
 def as_text(facts: Facts) -> str:
-    """Lay facts out as aligned lines."""
+    """Return facts as aligned lines."""
     width = max(map(len, facts)) + 2
     lines = []
     for name, value in facts.items():
         if name.startswith("strongest"):
-            lines += [f"{name}  {STRONGEST_HEAD}", *(_span_line(entry) for entry in value)] if value else []
+            lines += [f"{name}  {STRONGEST_HEAD}"] if value else []
+            for entry in value:
+                items = " ".join(map(visible, entry["items"])) + ("  (shapes)" if entry.get("shapes") else "")
+                position = entry["first_position"] or "any"
+                frequencies = f"({entry['f_nu']:,} : {entry['f_de']:,})"
+                lines.append(f"  {entry['log_ratio']:+8.4f}  {position:>3}  {items}  {frequencies}")
         else:
             lines.append(f"{name:<{width}}{_shown(value)}")
     return "\n".join(map(printable, lines))
-
-
-def _span_line(entry: Facts) -> str:
-    items = " ".join(map(visible, entry["items"]))
-    place = "any" if entry["first_position"] is None else entry["first_position"]
-    items += "  (shapes)" if entry.get("shapes") else ""
-    return f"  {entry['log_ratio']:+8.4f}  {place:>3}  {items}  ({entry['f_nu']:,} : {entry['f_de']:,})"
 
 
 def _shown(value: Any) -> str:

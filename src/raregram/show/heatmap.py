@@ -46,4 +46,4 @@ def model_names(settings: Sequence[Settings]) -> list[str]:
     """Name models by their targets, and those of the same target by more."""
     targets = [s.target for s in settings]
     plain = [s.target if targets.count(s.target) == 1 else f"{s.target} ({s})" for s in settings]
-    return [name if plain.count(name) == 1 else f"{name} {place}" for place, name in enumerate(plain, 1)]
+    return [name if plain.count(name) == 1 else f"{name} {index}" for index, name in enumerate(plain, 1)]

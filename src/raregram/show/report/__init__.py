@@ -44,5 +44,5 @@ def as_csv(table: Table) -> str:
 def _write(path: Path, content: bytes) -> None:
     with write_errors_named(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_path(path) as draft:
-        draft.write_bytes(content)
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(content)

@@ -87,10 +87,10 @@ def _figure_3(results: dict[str, Any]) -> Figure:
     def draw(axes: Any, target: str) -> None:
         cells = [*backoff_curve(results, target, "max_bytes"), chosen(results, target, "backoff")]
         axes.plot([cell["bytes"] for cell in cells], [cell["test_f1"] for cell in cells], label="backoff", **BACKOFF)
-        rooms = results["targets"][target]["rooms"]
-        selected = sorted((room["bytes"], room["test_f1"]) for room in rooms if room["size"])
+        models = results["targets"][target]["rooms"]
+        selected = sorted((model["bytes"], model["test_f1"]) for model in models if model["size"])
         axes.plot(*zip(*selected, strict=True), color="#0072b2", marker="o", ms=4, label="the best selection")
-        whole = [(room["bytes"], room["test_f1"]) for room in rooms if not room["size"]]
+        whole = [(model["bytes"], model["test_f1"]) for model in models if not model["size"]]
         axes.plot(*zip(*whole, strict=True), color="#222222", marker="s", ls="", label="all used lam*")
         axes.set_xscale("log")
         axes.set_xlabel("bytes of the model in memory")

@@ -57,11 +57,11 @@ def articles(results: dict[str, Any]) -> list[str]:
     return [
         heat_map(
             article["items"],
-            {target: results["targets"][target]["articles"][place] for target in targets},
+            {target: results["targets"][target]["articles"][index] for target in targets},
             {int(boundary): name for boundary, name in article["names"].items()},
             between,
         )
-        for place, article in enumerate(results.get("articles", []))  # results of earlier versions have none
+        for index, article in enumerate(results.get("articles", []))  # results of earlier versions have none
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +54,7 @@ def tables(results: dict[str, Any]) -> list[Table]:
         _tuned(results),
         _costs(results),
         _bands(results),
-        _rooms(results),
+        _sizes(results),
     ]
 
 
@@ -88,21 +89,44 @@ def findings(results: dict[str, Any]) -> list[Finding]:
     return [finding for target in results["config"]["targets"] for finding in _findings_of(results, target)]
 
 
-def _findings_of(results: dict[str, Any], target: str) -> list[Finding]:
+def _findings_of(results: dict[str, Any], target: str) -> Iterator[Finding]:
     plain, tuned = (chosen(results, target, family)["test_f1"] for family in ("all used lam=0", "all used lam*"))
-    found = [
-        Finding(target, "a tuned lam beats lam = 0 (all used)", tuned > plain, f"F1 {tuned:.4f} against {plain:.4f}")
-    ]
-    criteria = [name for name in results["config"]["criteria"] if name in PAPER_CRITERIA]
-    means = {name: _mean_f1(results, target, name) for name in criteria}
-    if "random" in means:
-        shown = ", ".join(f"{name} {value:.3f}" for name, value in means.items())
+    numbers = f"F1 {tuned:.4f} against {plain:.4f}"
+    yield Finding(target, "a tuned lam beats lam = 0 (all used)", tuned > plain, numbers)
+    f1 = {  # by criterion and size
+        name: {size: cell["test_f1"] for size, cell in curve(results, target, name).items()}
+        for name in results["config"]["criteria"]
+        if name in PAPER_CRITERIA
+    }
+    if "random" in f1:
+        means = {name: sum(values.values()) / len(values) for name, values in f1.items()}
         held = means["random"] == min(means.values())
-        found.append(Finding(target, "random is the worst criterion", held, f"mean F1 over all sizes: {shown}"))
-    if "tf" in means:
-        found.append(_tf_is_weak(results, target))
-    found += [_equals_all_used(results, target, name, tuned) for name in ("cet", "gss") if name in means]
-    return [*found, _needs_little_memory(results, target)]
+        numbers = f"mean F1 over all sizes: {_listed(means)}"
+        yield Finding(target, "random is the worst criterion", held, numbers)
+    if "tf" in f1:
+        smallest = min(results["config"]["sizes"])
+        tf = f1["tf"][smallest]
+        others = {name: values[smallest] for name, values in f1.items() if name not in ("random", "tf")}
+        held = all(tf < value for value in others.values())
+        numbers = f"F1 at {smallest:,}: {_listed({'tf': tf, **others})}"
+        yield Finding(target, "tf is weak at small sizes", held, numbers)
+    for name in [name for name in ("cet", "gss") if name in f1]:
+        worst = min((value - tuned for size, value in f1[name].items() if (size or 0) >= 1000), default=0.0)
+        claim = f"{name} from 1,000 up equals or beats all used lam*"
+        numbers = f"smallest difference in F1 {worst:+.4f} (equal: within {EQUAL})"
+        yield Finding(target, claim, worst >= -EQUAL, numbers)
+    costs = results["targets"][target]["costs"]
+    selective, all_used = costs["selective"], costs["all used lam*"]
+    share = selective["bytes"] / all_used["bytes"]
+    numbers = (
+        f"{selective['bytes'] / 1e6:.2f} MB of {all_used['bytes'] / 1e6:.2f} MB, a share of {share:.2f}; "
+        f"of the frequencies themselves it holds {selective['frequencies'] / all_used['frequencies']:.2f}"
+    )
+    yield Finding(target, "a selected model needs about a tenth of the memory or less", share <= 0.12, numbers)
+
+
+def _listed(values: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:.3f}" for name, value in values.items())
 
 
 def ours(results: dict[str, Any]) -> list[Finding]:
@@ -119,42 +143,6 @@ def ours(results: dict[str, Any]) -> list[Finding]:
         numbers = f"F1 {small:.4f} of {backoff:.4f}, {kept:.1%}"
         found.append(Finding(target, "a back-off model of 1 MB keeps 95 % of its F1", kept >= 0.95, numbers))
     return found
-
-
-def _needs_little_memory(results: dict[str, Any], target: str) -> Finding:
-    costs = results["targets"][target]["costs"]
-    ours, all_used = costs["selective"], costs["all used lam*"]
-    share = ours["bytes"] / all_used["bytes"]
-    shown = (
-        f"{ours['bytes'] / 1e6:.2f} MB of {all_used['bytes'] / 1e6:.2f} MB, a share of {share:.2f}; "
-        f"of the frequencies themselves it holds {ours['frequencies'] / all_used['frequencies']:.2f}"
-    )
-    return Finding(target, "a selected model needs about a tenth of the memory or less", share <= 0.12, shown)
-
-
-def _mean_f1(results: dict[str, Any], target: str, criterion: str) -> float:
-    values = [cell["test_f1"] for cell in curve(results, target, criterion).values()]
-    return float(sum(values) / len(values))
-
-
-def _tf_is_weak(results: dict[str, Any], target: str) -> Finding:
-    smallest = min(results["config"]["sizes"])
-    others = {
-        name: curve(results, target, name)[smallest]["test_f1"]
-        for name in results["config"]["criteria"]
-        if name in PAPER_CRITERIA and name not in ("random", "tf")
-    }
-    tf = curve(results, target, "tf")[smallest]["test_f1"]
-    shown = ", ".join(f"{name} {value:.3f}" for name, value in {"tf": tf, **others}.items())
-    held = all(tf < value for value in others.values())
-    return Finding(target, "tf is weak at small sizes", held, f"F1 at {smallest:,}: {shown}")
-
-
-def _equals_all_used(results: dict[str, Any], target: str, criterion: str, all_used: float) -> Finding:
-    cells = {size: cell for size, cell in curve(results, target, criterion).items() if (size or 0) >= 1000}
-    worst = min((cell["test_f1"] - all_used for cell in cells.values()), default=0.0)
-    claim = f"{criterion} from 1,000 up equals or beats all used lam*"
-    return Finding(target, claim, worst >= -EQUAL, f"smallest difference in F1 {worst:+.4f} (equal: within {EQUAL})")
 
 
 def _findings_table(results: dict[str, Any]) -> Table:
@@ -237,19 +225,16 @@ def _bands(results: dict[str, Any]) -> Table:
     return Table("bands", title, columns, rows, f"Of the top {results['config']['k']:,} N-grams.")
 
 
-def _rooms(results: dict[str, Any]) -> Table:
+def _sizes(results: dict[str, Any]) -> Table:
     columns = ("target", "model", "limit", "bytes", "test_f1")
     rows: list[tuple[Any, ...]] = []
     for target in results["config"]["targets"]:
         for limit, shown in (("max_bytes", "bytes"), ("size", "spans of each length")):
             for cell in backoff_curve(results, target, limit):
                 rows.append((target, "backoff", f"{cell[limit]:,} {shown}", cell["bytes"], cell["test_f1"]))
-        rows.append((target, "backoff", "none", *_bytes_and_f1(chosen(results, target, "backoff"))))
-        for room in results["targets"][target]["rooms"]:
-            limit = f"{room['size']:,} items a position" if room["size"] else "none"
-            rows.append((target, room["criterion"], limit, room["bytes"], room["test_f1"]))
+        whole = chosen(results, target, "backoff")
+        rows.append((target, "backoff", "none", whole["bytes"], whole["test_f1"]))
+        for cell in results["targets"][target]["rooms"]:
+            limit = f"{cell['size']:,} items a position" if cell["size"] else "none"
+            rows.append((target, cell["criterion"], limit, cell["bytes"], cell["test_f1"]))
     return Table("model-size", "F1 over the size of the model", columns, tuple(rows))
-
-
-def _bytes_and_f1(cell: dict[str, Any]) -> tuple[int, float]:
-    return cell["bytes"], cell["test_f1"]
