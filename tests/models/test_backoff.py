@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
