@@ -21,6 +21,7 @@ import raregram as rg
 from combinations import read_csv, read_json, read_parquet, run
 from raregram.cli.options import parse_names, parse_pairs
 from raregram.corpus import contexts as reading
+from raregram.counts.count import are_contexts
 from raregram.errors import InputError, MissingExtraError, ParameterError
 from raregram.sklearn import FeatureSelectiveLR
 from raregram.text import shapes
@@ -402,9 +403,9 @@ def test_contexts_of_one_word_are_not_taken_for_tagged_items(folder):
         ("names.tsv", "Paris\tLOCATION\nRome\tLOCATION\n", False),
     ]:
         (folder / name).write_text(lines)
-        assert reading.are_contexts([name]) == contexts, name
+        assert are_contexts([name]) == contexts, name
     with pytest.raises(InputError, match=r"words.tsv holds contexts and stanford.tsv documents"):
-        reading.are_contexts(["words.tsv", "stanford.tsv"])
+        are_contexts(["words.tsv", "stanford.tsv"])
     (folder / "empty.tsv").touch()
     (folder / "some").mkdir()
     (folder / "words.tsv").rename(folder / "some" / "words.tsv")

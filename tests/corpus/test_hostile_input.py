@@ -27,8 +27,8 @@ from raregram.cli import experiments
 from raregram.corpus import contexts as reading
 from raregram.corpus import documents as corpus
 from raregram.corpus import fetch as fetching
-from raregram.corpus.contexts import are_contexts, read_contexts
-from raregram.corpus.documents import HeldFile, Options, Policy, batches, expand
+from raregram.corpus.contexts import read_contexts
+from raregram.corpus.documents import BufferedFile, Location, Options, Row, SkipLog, batches, expand
 from raregram.corpus.fetch import fetch_reuters
 from raregram.corpus.formats import (
     columns,
@@ -40,7 +40,7 @@ from raregram.corpus.formats import (
     running,
     tables,
 )
-from raregram.counts.count import read_counts
+from raregram.counts.count import are_contexts, read_counts
 from raregram.errors import FileError, InputError, ParameterError, RaregramError
 from reliability import subjects
 
@@ -59,21 +59,21 @@ def documents(source, format_name=None, **options):
 
 
 def skipping():
-    return Policy("skip")
+    return SkipLog("skip")
 
 
 # Enormous inputs
 
 
 def test_many_tiny_documents_do_not_make_one_large_batch():
-    rows = ((None, "", [], "here") for _ in range(1000))
+    rows = (Row(None, "", [], Location("here")) for _ in range(1000))
     assert len(list(batches(rows, corpus.DOCUMENT_BYTES * 100))) == 10
-    spans = ((None, "a", [(0, 1, "X")] * 1000, "here") for _ in range(10))
+    spans = (Row(None, "a", [(0, 1, "X")] * 1000, Location("here")) for _ in range(10))
     assert len(list(batches(spans, corpus.SPAN_BYTES * 1000))) == 10
 
 
 def test_long_items_make_a_batch_full():
-    rows = ((None, ["x" * 10_000], [], "here") for _ in range(10))
+    rows = (Row(None, ["x" * 10_000], [], Location("here")) for _ in range(10))
     assert len(list(batches(rows, 20_000))) == 5
 
 
@@ -91,7 +91,7 @@ def test_what_is_packed_too_well_is_refused_and_a_repeated_text_comes_in_small_b
     texts = pa.DictionaryArray.from_arrays(np.zeros(500, np.int32), pa.array(["a " * 50_000]))
     pq.write_table(pa.table({"text": texts}), path, compression="zstd")
     monkeypatch.setattr(parquet, "LARGEST_WHOLE", 1 << 20)
-    held = HeldFile.hold(path, Path(path).read_bytes())
+    held = BufferedFile(path, Path(path).read_bytes())
     for source in (path, held):
         assert max(len(batch) for batch in parquet.parquet_batches(source, 1024)) == (1 << 20) // 100_013
     monkeypatch.setattr(parquet, "SMALL_GROUP", 50_000)
@@ -104,10 +104,10 @@ def test_what_is_packed_too_well_is_refused_and_a_repeated_text_comes_in_small_b
 def test_large_record_batches_are_cut(kind):
     rows = ["a " * 1000] * 40 + ["b"] * 40
     whole = [pa.record_batch({"text": pa.array(rows, kind), "spans": [[]] * 80})]
-    found = list(tables.from_batches(whole, "the table", Options(batch_bytes=8000)))
+    found = list(tables.from_batches(whole, Location("the table", "row"), Options(batch_bytes=8000)))
     assert [text for documents_ in found for text in documents_.texts.to_pylist()] == rows
     assert max(documents_.texts.nbytes for documents_ in found) < 16_000
-    assert found[-1].where(len(found[-1]) - 1) == "the table, row 80"
+    assert str(found[-1].location(len(found[-1]) - 1)) == "the table, row 80"
 
 
 def test_sizes_are_of_words_and_not_of_their_numbers():
@@ -124,7 +124,7 @@ def test_a_document_of_a_table_that_is_too_large_is_refused_or_skipped(monkeypat
     monkeypatch.setattr(tables, "MOST_ITEMS", 2)
     with pytest.raises(InputError, match="the table, row 2: the document has more than"):
         documents(pa.table(column))
-    assert len(documents(pa.table(column), policy=skipping())) == 2
+    assert len(documents(pa.table(column), skip_log=skipping())) == 2
 
 
 @pytest.mark.parametrize(
@@ -156,9 +156,9 @@ def test_blanks_take_no_room_and_a_word_without_end_is_refused(tmp_path, monkeyp
     (tmp_path / "word.txt").write_text("x" * 5000)
     with pytest.raises(InputError, match=r"word\.txt: there are 0 MiB with fewer than 2 words: is this text"):
         list(read_documents(tmp_path / "word.txt", options))
-    policy = skipping()
-    assert list(read_documents(tmp_path / "word.txt", Options("text", cut=(2, "words"), policy=policy))) == []
-    assert policy.skipped == 1
+    log = skipping()
+    assert list(read_documents(tmp_path / "word.txt", Options("text", cut=(2, "words"), skip_log=log))) == []
+    assert log.skipped == 1
 
 
 def test_files_that_can_only_be_read_whole_have_a_bound(tmp_path, monkeypatch):
@@ -313,7 +313,7 @@ def test_a_damaged_footer_is_an_error_or_no_matter_and_never_ends_the_process():
     outcomes = set()
     for data in flipped(many_groups().getvalue(), 1000, seed=1):
         try:
-            held = HeldFile.hold("x.parquet", data)
+            held = BufferedFile("x.parquet", data)
             outcomes.add(sum(len(batch) for batch in tables.read_parquet(held, Options())))
         except (FileError, InputError) as error:
             assert "x.parquet" in str(error)  # noqa: PT017 - an error is one of two right answers
@@ -333,7 +333,7 @@ def test_a_damaged_footer_is_an_error_or_no_matter_and_never_ends_the_process():
 def test_a_footer_that_claims_more_than_it_has_is_refused(content):
     data = b"PAR1" + content + struct.pack("<I", len(content)) + b"PAR1"
     with pytest.raises(FileError, match=r"x\.parquet"):
-        list(tables.read_parquet(HeldFile.hold("x.parquet", data), Options()))
+        list(tables.read_parquet(BufferedFile("x.parquet", data), Options()))
 
 
 def test_rows_that_are_not_there_are_noticed(tmp_path, monkeypatch):
@@ -381,10 +381,10 @@ def test_marks_are_found_wherever_they_stand(tmp_path, monkeypatch):
 )
 def test_a_document_with_a_broken_line_is_skipped_as_a_whole(tmp_path, name, content):
     (tmp_path / "d").write_bytes(content)
-    policy = skipping()
-    found = documents(tmp_path / "d", name, split="paragraphs", policy=policy)
+    log = skipping()
+    found = documents(tmp_path / "d", name, split="paragraphs", skip_log=log)
     assert [items for items, _ in found] == [["a"], ["d"]]
-    assert policy.examples == [f"{tmp_path / 'd'}, line 4 is not valid UTF-8"]
+    assert log.examples == [f"{tmp_path / 'd'}, line 4 is not valid UTF-8"]
 
 
 def test_white_space_within_a_line_does_not_end_a_span(tmp_path):
@@ -678,10 +678,10 @@ def test_the_format_of_a_pipe_must_be_named(tmp_path):
 @pytest.mark.parametrize(("content", "skipped"), [(b"a b c", 0), (b"a b \xff", 1)])
 def test_text_from_a_pipe_is_whole_or_skipped(tmp_path, content, skipped):
     thread = feed(tmp_path / "pipe", content)
-    policy = skipping()
-    found = list(read_documents(tmp_path / "pipe", Options("text", cut=(2, "words"), policy=policy)))
+    log = skipping()
+    found = list(read_documents(tmp_path / "pipe", Options("text", cut=(2, "words"), skip_log=log)))
     thread.join()
-    assert (len(found), policy.skipped) == (1 - skipped, skipped)
+    assert (len(found), log.skipped) == (1 - skipped, skipped)
 
 
 def test_links_that_lead_nowhere_or_in_circles_are_named(tmp_path):
@@ -723,13 +723,13 @@ def test_files_that_shrink_or_vanish_while_they_are_read_are_named(tmp_path):
     os.truncate(path, 10_000)
     with pytest.raises(FileError, match=r"d\.parquet: "):
         list(rows)
-    names = [tmp_path / f"{number}.jsonl" for number in range(2)]
+    names = [tmp_path / f"{number}.jsonl" for number in range(3)]
     for name in names:
         name.write_text('{"items": ["a"]}\n')
-    rows = read_documents(names)
+    rows = read_documents(names, Options(batch_bytes=1))
     next(rows)
-    names[1].unlink()
-    with pytest.raises(FileError, match=r"1\.jsonl"):
+    names[2].unlink()
+    with pytest.raises(FileError, match=r"2\.jsonl"):
         list(rows)
 
 

@@ -216,7 +216,7 @@ def count(
         files = ContextFiles(sources, parse_columns(columns), f_de=f_de)
         _count_contexts(files, out, quiet, plan, n, threads=threads, memory_limit=limit)
     else:
-        from raregram.corpus.documents import Options, Policy
+        from raregram.corpus.documents import Options, SkipLog
         from raregram.counts.kernel import Plan
 
         documents = (sources or None, numerator or None, denominator or None)
@@ -236,7 +236,7 @@ def count(
             item_column=item_column,
             tag_column=tag_column,
             sentences=sentences,
-            policy=Policy(on_error),
+            skip_log=SkipLog(on_error),
         )
         if engine == "spark":
             _count_on_spark(documents, whole, options, limit, out, (master, spark, quiet), as_json)
@@ -287,7 +287,7 @@ def _count_contexts(
 
     check_target(out)
     with progress("contexts counted", quiet) as tick:
-        if files.count_files():
+        if files.count_files:
             told = {"denominator": files.f_de, "n": n, "progress": tick, **plan, **resources}
             read_counts(files.sources, files.rename, **told).save(out)
             return
@@ -312,8 +312,8 @@ def _count_documents(
         engines.count_table(sources, plan, options, beside=Path(out), progress=tick, **resources) as table,
     ):
         storage.write(out, table)
-    _tell_skipped(options.policy.skipped, options.policy.examples)
-    return options.policy.skipped
+    _tell_skipped(options.skip_log.skipped, options.skip_log.examples)
+    return options.skip_log.skipped
 
 
 def _count_on_spark(

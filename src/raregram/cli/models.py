@@ -224,8 +224,7 @@ def score(
 
     Example: `cat new.txt | raregram score loc.rgm > scored.tsv`
     """
-    from raregram.corpus.contexts import documents_alone, open_contexts
-    from raregram.measure.score import score_columns
+    from raregram.measure.score import open_contexts, score_columns
     from raregram.models.model import Model
     from raregram.show.progress import progress
     from raregram.show.write import output_format, score_writer
@@ -247,7 +246,7 @@ def score(
     heads, batches = open_contexts(
         sources or [STANDARD_INPUT], parse_columns(columns), documents=form in ("parquet", "json") and not interval
     )
-    added = score_columns(as_, interval, documents_alone(heads))
+    added = score_columns(as_, interval, any(head.documents for head in heads))
     with (
         progress("N-grams scored", quiet or (out is None and sys.stdout.isatty())) as tick,
         score_writer(out, form, heads, added, model.settings.kind) as write,
@@ -286,8 +285,8 @@ def rank(
     """
     import numpy as np
 
-    from raregram.corpus.contexts import open_contexts
     from raregram.measure.rank import Top
+    from raregram.measure.score import open_contexts
     from raregram.models.model import Model
     from raregram.show.progress import progress
 
@@ -376,10 +375,10 @@ def _scored(
 
     for batch in batches:
         if batch.documents:
-            yield batch, None, [score_rows(model, batch.name, batch.ngrams, batch.source, batch.first)]
+            yield batch, None, [score_rows(model, batch.name, batch.ngrams, batch.location)]
             continue
         try:
-            ngrams = model.parse(batch.ngrams, batch.where)
+            ngrams = model.parse(batch.ngrams, batch.location.name)
         except InputError as error:
             if error.row:
                 yield from _scored(model, [batch.head(error.row)], level)

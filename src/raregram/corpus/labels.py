@@ -58,43 +58,27 @@ def check_labels(labels: set[str]) -> set[str]:
 
 def distinct_labels(labels: Sequence[Any] | npt.NDArray[Any]) -> tuple[list[set[str]], npt.NDArray[np.intp]]:
     """Return the targets that each distinct label names, and for each label its index among the distinct ones."""
-    distinct, codes = _distinct_labels(labels)
-    return [_label_set(label) for label in distinct], codes
-
-
-def _distinct_labels(labels: Sequence[Any] | npt.NDArray[Any]) -> tuple[list[Any], npt.NDArray[np.intp]]:
-    """Return the distinct labels, which are few, and for each label its place among them."""
-    if isinstance(labels, pa.Array) and pa.types.is_string(labels.type):
-        encoded = labels.dictionary_encode(null_encoding="encode")
-        return encoded.dictionary.to_pylist(), np.asarray(encoded.indices)
-    labels = labels.to_pylist() if isinstance(labels, pa.Array | pa.ChunkedArray) else labels
+    is_arrow = isinstance(labels, pa.Array | pa.ChunkedArray)
     try:
-        encoded = pa.array(labels, pa.string(), from_pandas=True).dictionary_encode(null_encoding="encode")
-        return encoded.dictionary.to_pylist(), np.asarray(encoded.indices)
+        if not is_arrow or not pa.types.is_string(labels.type):
+            labels = labels.to_pylist() if is_arrow else labels
+            labels = pa.array(labels, pa.string(), from_pandas=True)
+        encoded = labels.dictionary_encode(null_encoding="encode")
+        distinct, codes = encoded.dictionary.to_pylist(), np.asarray(encoded.indices)
     except UnicodeEncodeError:
         raise InputError("a label is not valid Unicode") from None
     except (pa.ArrowException, TypeError):  # some are collections of names
         index: dict[Any, int] = {}
-        codes = [index.setdefault(_hashable(label), len(index)) for label in labels]
-        return list(index), np.array(codes, dtype=np.intp)
+        codes = np.array([index.setdefault(_hashable(label), len(index)) for label in labels], dtype=np.intp)
+        distinct = list(index)
+    names = [{label} if label is None or isinstance(label, str) else label for label in distinct]
+    return [set(some) - NO_TARGET for some in names], codes
 
 
 def _hashable(label: Any) -> Any:
     """Return a label that can be a key: collections of names become sets of names."""
     if label is None or isinstance(label, str):
         return label
-    if not _is_names(label):
+    if not isinstance(label, Collection) or not all(isinstance(name, str) for name in label):
         raise InputError(f"a label must be a string, None or a collection of strings; found {shorten(label)}")
     return frozenset(label)
-
-
-def _is_names(label: Any) -> bool:
-    """Whether a label is a collection of strings."""
-    return isinstance(label, Collection) and all(isinstance(name, str) for name in label)
-
-
-def _label_set(label: Any) -> set[str]:
-    """Return the target names in one label."""
-    if label in NO_TARGET:
-        return set()
-    return {label} if isinstance(label, str) else set(label) - NO_TARGET

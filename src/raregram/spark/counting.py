@@ -222,7 +222,7 @@ def _all_targets(cluster: Cluster, samples: Sequence[tuple[Source, Plan]], optio
 
 def _labels(cluster: Cluster, source: Source, plan: Plan, options: Options) -> set[str]:
     """Return every label, by the names that the plan gives them."""
-    if source.rows == TABLE and options.policy.on_error == "stop":
+    if source.rows == TABLE and options.skip_log.on_error == "stop":
         with cluster.planning():
             distinct = source.frame.selectExpr("explode(spans.label) as label").distinct()
             found = {row["label"] for row in cluster.run(distinct.collect)} - {None}
@@ -232,7 +232,7 @@ def _labels(cluster: Cluster, source: Source, plan: Plan, options: Options) -> s
 
     def look(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         documents = read_partition(rows, kind, format_name, options)
-        labels = set[str]().union(*(encode_documents(batch, plan, options.policy).labels for batch in documents))
+        labels = set[str]().union(*(encode_documents(batch, plan, options.skip_log).labels for batch in documents))
         yield pa.record_batch([pa.array(sorted(labels), pa.string())], names=["label"])
 
     with cluster.planning():
@@ -257,18 +257,18 @@ class Counter:
         """Return what a task does."""
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            policy = self.options.policy
+            skip_log = self.options.skip_log
             # What is rare here may be frequent elsewhere.
             corpus = Corpus(replace(self.plan, min_count=1), self.memory_limit)
             for documents in read_partition(batches, self.rows, self.format, self.options):
-                corpus.add(encode_documents(documents, corpus.plan, policy))
-            told = Told([0] * (1 + len(self.targets)), corpus.documents, corpus.longest, policy.skipped)
+                corpus.add(encode_documents(documents, corpus.plan, skip_log))
+            told = Told([0] * (1 + len(self.targets)), corpus.documents, corpus.longest, skip_log.skipped)
             columns = [0, *(1 + self.targets.index(target) for target in corpus.targets)]
             for column, total in zip(columns, corpus.totals, strict=True):
                 told.totals[column] = total
             yield from self._blocks(corpus.table(self.only), columns)
             corpus.spool.close()
-            told.examples = policy.examples
+            told.examples = skip_log.examples
             notes.add(("counted", sample, partition_number()), told)
 
         return work

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from raregram.corpus.contexts import split_labels
-from raregram.corpus.documents import Options, bare_name
+from raregram.corpus.documents import Location, Options, bare_name
 from raregram.corpus.formats.tables import CONTENT
 from raregram.counts.count import is_frame
 from raregram.errors import InputError, ParameterError
@@ -152,7 +152,7 @@ def _add_lists(get: Callable[[], Model], contexts: Contexts) -> Callable[[pa.Rec
     column, source = contexts.column, contexts.source
 
     def add(batch: pa.RecordBatch) -> list[pa.Array]:
-        return [score_rows(get(), column, batch.column(column), source, 1)]
+        return [score_rows(get(), column, batch.column(column), Location(source, "row"))]
 
     return add
 
