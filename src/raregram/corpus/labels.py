@@ -16,25 +16,6 @@ NO_TARGET: set[Any] = {None, "", "O"}  # labels of contexts that belong to no ta
 MOST_LABELS = 1000  # that become targets without being named: a count table has a column for each
 
 
-def label_matrix(
-    labels: Sequence[Any] | npt.NDArray[Any], targets: Sequence[str] | None
-) -> tuple[tuple[str, ...], npt.NDArray[np.bool_]]:
-    """Return the targets and, for every context, which of them it belongs to: (rows, targets) bool.
-
-    A label is a target's name, a collection of names, or nothing (see `NO_TARGET`). Where `targets` is given,
-    other labels count as nothing; else every label is a target.
-
-    >>> label_matrix(["LOC", "O", ("LOC", "PER")], None)[1].astype(int)
-    array([[1, 0],
-           [0, 0],
-           [1, 1]])
-    """
-    sets, codes = distinct_labels(labels)
-    names = target_names(check_labels(set().union(*sets)) if targets is None else targets)
-    member = np.array([[name in names_of for name in names] for names_of in sets], dtype=bool)
-    return names, member.reshape(len(sets), len(names))[codes]
-
-
 def target_names(targets: str | Iterable[str]) -> tuple[str, ...]:
     """Return the names of targets in order, each once; a string is one name."""
     given = [targets] if isinstance(targets, str) else as_sequence(targets)
@@ -58,18 +39,18 @@ def check_labels(labels: set[str]) -> set[str]:
 
 def distinct_labels(labels: Sequence[Any] | npt.NDArray[Any]) -> tuple[list[set[str]], npt.NDArray[np.intp]]:
     """Return the targets that each distinct label names, and for each label its index among the distinct ones."""
-    is_arrow = isinstance(labels, pa.Array | pa.ChunkedArray)
+    given: Any = labels.to_pylist() if isinstance(labels, pa.ChunkedArray) else labels
     try:
-        if not is_arrow or not pa.types.is_string(labels.type):
-            labels = labels.to_pylist() if is_arrow else labels
-            labels = pa.array(labels, pa.string(), from_pandas=True)
-        encoded = labels.dictionary_encode(null_encoding="encode")
+        if not isinstance(given, pa.Array) or not pa.types.is_string(given.type):
+            given = given.to_pylist() if isinstance(given, pa.Array) else given
+            given = pa.array(given, pa.string(), from_pandas=True)
+        encoded = given.dictionary_encode(null_encoding="encode")
         distinct, codes = encoded.dictionary.to_pylist(), np.asarray(encoded.indices)
     except UnicodeEncodeError:
         raise InputError("a label is not valid Unicode") from None
     except (pa.ArrowException, TypeError):  # some are collections of names
         index: dict[Any, int] = {}
-        codes = np.array([index.setdefault(_hashable(label), len(index)) for label in labels], dtype=np.intp)
+        codes = np.array([index.setdefault(_hashable(label), len(index)) for label in given], dtype=np.intp)
         distinct = list(index)
     names = [{label} if label is None or isinstance(label, str) else label for label in distinct]
     return [set(some) - NO_TARGET for some in names], codes

@@ -137,19 +137,14 @@ def cut_text(text: str, longest: int) -> Iterator[tuple[int, str]]:
     """
     start = 0
     while len(text) - start > longest:
-        cut = _cut(text, start, start + longest)
+        end = start + longest
+        marks = ((text.rfind(mark, start + longest // 2, end), len(mark)) for mark in ("\n", ". "))
+        cut = next((at + size for at, size in marks if at >= 0), None)  # after a line or a sentence,
+        if cut is None:  # or else at white space, if there is any
+            cut = next((at + 1 for at in range(end - 1, start, -1) if text[at].isspace()), end)
         yield start, text[start:cut]
         start = cut
     yield start, text[start:]
-
-
-def _cut(text: str, start: int, end: int) -> int:
-    """Return where to cut: after a line or a sentence in the second half, or else at white space, if there is any."""
-    middle = (start + end) // 2
-    for mark in ("\n", ". "):
-        if (at := text.rfind(mark, middle, end)) >= 0:
-            return at + len(mark)
-    return next((at + 1 for at in range(end - 1, start, -1) if text[at].isspace()), end)
 
 
 def _batches(pieces: Iterable[tuple[str, Any]], batch_size: int) -> Iterator[list[tuple[str, Any]]]:

@@ -169,14 +169,14 @@ def _line_documents(parts: list[pa.Array], options: Options) -> Documents:
     texts = lines.filter(pc.greater(pc.binary_length(pc.utf8_trim_whitespace(lines)), 0))
     none = np.empty(0, np.int64)
     labels = pa.array([], SPANS.value_type["label"].type)
-    return Documents([LineLocation("", texts=texts)], texts, None, none, none, none, labels)
+    return Documents([LineLocations(texts)], texts, None, none, none, none, labels)
 
 
 @dataclass(frozen=True)
-class LineLocation(Location):
+class LineLocations:
     """Names lines by how they begin."""
 
-    texts: pa.Array = None
+    texts: pa.Array
 
     def at(self, row: int) -> Location:
         """Return the location of one line."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,6 @@ from raregram.corpus.documents import (
     Documents,
     Location,
     Options,
-    Reader,
     Row,
     SkipLog,
     bare_name,
@@ -49,7 +48,7 @@ from raregram.corpus.formats.tables import read_jsonl, read_parquet, read_table
 from raregram.corpus.nlp import import_spacy
 from raregram.errors import FileError, InputError, check_choice, name_some
 
-FORMATS: dict[str, Reader] = {
+FORMATS: dict[str, Callable[[str, Options], Iterator[Row] | Iterator[Documents]]] = {
     "parquet": read_parquet,
     "jsonl": read_jsonl,
     "conll": read_conll,
@@ -145,11 +144,8 @@ def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
     if not {"items", "text"} & set(names):
         raise InputError(f"the table has no column items or text; it has {name_some(map(str, frame.columns))}")
     for values in zip(*(frame[name].tolist() for name in names), strict=True):
-        row = {
-            name: value.tolist() if hasattr(value, "tolist") else value
-            for name, value in zip(names, values, strict=True)
-        }
-        yield {name: value for name, value in row.items() if value == value}  # noqa: PLR0124 - NaN is not
+        plain = (value.tolist() if hasattr(value, "tolist") else value for value in values)
+        yield {name: value for name, value in zip(names, plain, strict=True) if value == value}  # noqa: PLR0124 - NaN
 
 
 def _tags_are_last(lines: list[str]) -> bool:

@@ -19,7 +19,6 @@ from raregram.corpus.documents import (
     Row,
     SkipLog,
     byte_lines,
-    decode_line,
     open_bytes,
     parse_document,
 )
@@ -60,11 +59,12 @@ def json_rows(lines: Iterable[tuple[Location, bytes]], skip_log: SkipLog) -> Ite
             continue
         try:
             try:
-                yield parse_document(DECODER.decode(decode_line(line, location)), location)
-            except InputError:
-                raise
+                document = DECODER.decode(line.decode())
+            except UnicodeDecodeError:
+                raise InputError(f"{location} is not valid UTF-8") from None
             except (ValueError, RecursionError) as error:  # not JSON, or a number that is too long
                 raise InputError(f"{location} is not valid JSON: {error}") from None
+            yield parse_document(document, location)
         except InputError as error:
             skip_log.skip_or_raise(error)
 
@@ -103,11 +103,10 @@ def from_batches(
 
 def _cut(record_batch: pa.RecordBatch, most: int) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Halve a record batch until each part has at most so many bytes, or is one row; yield parts and their bytes."""
-    size = _unpacked_size(record_batch.columns)
-    if len(record_batch) < 2 or size <= most:
+    size, half = _unpacked_size(record_batch.columns), len(record_batch) // 2
+    if not half or size <= most:
         yield record_batch, size
     else:
-        half = len(record_batch) // 2
         yield from _cut(record_batch.slice(0, half), most)
         yield from _cut(record_batch.slice(half), most)
 
