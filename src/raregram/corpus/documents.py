@@ -94,7 +94,8 @@ class Documents:
 
     def location(self, row: int) -> Location:
         """Return where a document comes from."""
-        return self.locations[0].at(row) if len(self.locations) == 1 else self.locations[row]
+        found: Location = self.locations[0].at(row) if len(self.locations) == 1 else self.locations[row]
+        return found
 
     def select(self, keep: npt.NDArray[np.bool_]) -> Documents:
         """Return the documents that are marked in a mask."""
