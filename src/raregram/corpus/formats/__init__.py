@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ from raregram.corpus.formats.columns import read_conll, read_stanford_tsv
 from raregram.corpus.formats.docbin import read_docbin
 from raregram.corpus.formats.parquet import open_parquet
 from raregram.corpus.formats.reuters import read_reuters_json, read_reuters_sgml
-from raregram.corpus.formats.running import read_stanford_slash, read_stanford_xml, read_text
+from raregram.corpus.formats.running import parse_slash, parse_xml, read_parsed, read_text
 from raregram.corpus.formats.tables import read_jsonl, read_parquet, read_table
 from raregram.corpus.nlp import import_spacy
 from raregram.errors import FileError, InputError, check_choice, name_some
@@ -53,8 +54,8 @@ FORMATS: dict[str, Callable[[str, Options], Iterator[Row] | Iterator[Documents]]
     "jsonl": read_jsonl,
     "conll": read_conll,
     "stanford-tsv": read_stanford_tsv,
-    "stanford-slash": read_stanford_slash,
-    "stanford-xml": read_stanford_xml,
+    "stanford-slash": partial(read_parsed, parse=parse_slash),
+    "stanford-xml": partial(read_parsed, parse=parse_xml),
     "spacy": read_docbin,
     "reuters-json": read_reuters_json,
     "reuters-sgml": read_reuters_sgml,

@@ -31,17 +31,7 @@ def read_text(path: str, options: Options) -> Iterator[Row]:
     """Yield the documents of plain text: the file, its lines or its paragraphs."""
     if options.split == "file" and options.cut is not None:
         return _read_in_pieces(path, options, *options.cut)
-    return _parsed(path, options, lambda text: (text, []))
-
-
-def read_stanford_slash(path: str, options: Options) -> Iterator[Row]:
-    """Yield the documents of text in which each item carries its tag after a slash."""
-    return _parsed(path, options, parse_slash)
-
-
-def read_stanford_xml(path: str, options: Options) -> Iterator[Row]:
-    """Yield the documents of text in which entities are elements."""
-    return _parsed(path, options, parse_xml)
+    return read_parsed(path, options, lambda text: (text, []))
 
 
 def parse_slash(text: str) -> tuple[list[str], Spans]:
@@ -91,7 +81,7 @@ def parse_xml(text: str) -> tuple[str, Spans]:
     return joined, spans_from_offsets(joined, offsets)
 
 
-def _parsed(path: str, options: Options, parse: Callable[[str], tuple[str | list[str], Spans]]) -> Iterator[Row]:
+def read_parsed(path: str, options: Options, parse: Callable[[str], tuple[str | list[str], Spans]]) -> Iterator[Row]:
     """Parse each text of a file; those that are not UTF-8, or cannot be parsed, are skipped or raise."""
     name, unit = (os.fsencode(path).decode(errors="replace"), "") if options.split == "file" else (None, "line")
     with open_bytes(path) as stream:
