@@ -42,6 +42,7 @@ from raregram.corpus.formats import (
 )
 from raregram.counts.count import are_contexts, read_counts
 from raregram.errors import FileError, InputError, ParameterError, RaregramError
+from raregram.measure import score as scoring
 from reliability import subjects
 
 RAREGRAM = Path(sys.executable).with_name("raregram")
@@ -600,10 +601,10 @@ def test_what_a_name_tells_the_terminal_is_shown_and_not_sent(tmp_path):
 
 
 def test_too_long_a_name_is_an_error_of_ours(tmp_path):
-    with pytest.raises(FileError, match="File name too long"):
-        expand(str(tmp_path / ("n" * 300)))
-    with pytest.raises(FileError, match="File name too long"):
-        read_contexts(str(tmp_path / ("n" * 300)))
+    name = str(tmp_path / ("n" * 300))
+    for read in (lambda: expand(name), lambda: read_contexts(name), lambda: are_contexts([name])):
+        with pytest.raises(FileError, match="File name too long"):
+            read()
 
 
 def feed(path, data):
@@ -632,6 +633,17 @@ def test_contexts_come_through_a_pipe(tmp_path, ending):
     thread = feed(path, data)
     assert [ngram for batch in read_contexts(str(path)) for ngram in batch.ngrams.to_pylist()] == ["a b", "c d"]
     thread.join()
+
+
+def test_sources_are_opened_once_unless_they_are_many(tmp_path, monkeypatch):
+    paths = [str(tmp_path / f"{number}.txt") for number in range(10)]
+    for path in paths:
+        Path(path).write_text("a b\n")
+    opened = []
+    monkeypatch.setattr(scoring, "read_contexts", lambda path, *_: opened.append(path) or read_contexts(path))
+    heads, read = scoring.open_contexts(paths)
+    assert [batch.location.source for batch in read] == [head.source for head in heads] == paths
+    assert sorted(opened) == sorted(paths + paths[scoring.KEPT_OPEN :])
 
 
 def test_the_format_of_a_pipe_must_be_named(tmp_path):

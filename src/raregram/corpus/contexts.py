@@ -91,7 +91,7 @@ def read_contexts(source: str, rename: Mapping[str, str] | None = None, document
     with naming(source):
         if source != STANDARD_INPUT and not Path(source).exists():
             raise FileError(f"{source} does not exist")
-        if Path(source).is_dir():
+        if source != STANDARD_INPUT and Path(source).is_dir():
             raise FileError(f"{source} is a folder; name the files in it")
         if form not in ("parquet", CONTEXTS) and not reads_once(source):
             with Path(source).open("rb") as file:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raregram.corpus.contexts import Batch, frequencies_of, labels_of, read_contexts
-from raregram.corpus.documents import Options, SkipLog, expand, reads_once
+from raregram.corpus.documents import Options, SkipLog, expand, naming, reads_once
 from raregram.corpus.formats import CONTEXTS, path_names, read_documents, recognise
 from raregram.corpus.labels import target_names
 from raregram.counts import engine as local
@@ -355,7 +355,9 @@ def context_files(sources: Sequence[str]) -> list[str]:
     """Return the files of folders and globs; a count table may be a folder, and stays one."""
     found: list[str] = []
     for source in sources:
-        found += [source] if Path(source).is_dir() and is_raregram_file(source) else expand(source)
+        with naming(source):
+            whole = Path(source).is_dir() and is_raregram_file(source)
+        found += [source] if whole else expand(source)
     return found
 
 
