@@ -119,7 +119,7 @@ def frequencies_of(batch: Batch, name: str) -> npt.NDArray[Any]:
     numeric = pa.types.is_floating(kind) or pa.types.is_integer(kind)
     if not numeric and not is_text(kind) and not pa.types.is_decimal(kind) and not pa.types.is_null(kind):
         raise InputError(f"{batch.source}: the column {name} must hold whole numbers, not {kind}")
-    column = column.cast(kind if numeric else pa.string())
+    column = column.cast(kind).cast(kind if numeric else pa.string())
     if not numeric:
         plain = pc.match_substring_regex(column, r"^\s*-?\d+(\.\d*)?([eE]\+?\d+)?\s*$")
         for row in np.flatnonzero(~np.asarray(plain.fill_null(True)))[:1].tolist():
