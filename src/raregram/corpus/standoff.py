@@ -36,16 +36,20 @@ SCHEMA = pa.schema([("article", pa.int32()), ("start", pa.int16()), ("end", pa.i
 def tagged_reuters(progress: Any = lambda more: None) -> pa.Table:
     """Return the articles of Reuters-21578 in the cache with the shipped tags: `id`, `text`, `spans`."""
     fetched = fetch_reuters(progress=progress)
-    ids, texts = _articles(str(fetched.folder))
-    tags = load_tags()
-    known = pa.array(ids, pa.string()).cast(pa.int32())
-    missing = set(tags["article"].to_pylist()) - set(known.to_pylist())
+    batches = list(read_documents(str(fetched.folder)))
+    ids = pa.concat_arrays([batch.ids for batch in batches])
+    row_of = {int(article): row for row, article in enumerate(ids.to_pylist())}
+    spans: list[list[dict[str, Any]]] = [[] for _ in ids]
+    missing = set()
+    for tag in load_tags().to_pylist():
+        article = tag.pop("article")
+        if article in row_of:
+            spans[row_of[article]].append(tag)
+        else:
+            missing.add(article)
     if missing:
         raise FileError(f"the corpus in {fetched.folder} lacks {len(missing)} articles, e.g. number {min(missing)}")
-    row_of = {article: row for row, article in enumerate(known.to_pylist())}
-    spans: list[list[dict[str, Any]]] = [[] for _ in ids]
-    for tag in tags.to_pylist():
-        spans[row_of[tag.pop("article")]].append(tag)
+    texts = pa.concat_arrays([batch.texts for batch in batches])
     return pa.table({"id": ids, "text": texts, "spans": pa.array(spans, pa.list_(SPAN))})
 
 
@@ -70,23 +74,13 @@ def write_tags(tagged: Path, out: Path) -> None:
     spans = lists.flatten()
     columns = {"article": article, **{name: spans.field(name) for name in ("start", "end", "label")}}
     tags = pa.table(columns).cast(SCHEMA).sort_by([("article", "ascending"), ("start", "ascending")])
-    with atomic_path(out) as draft:
+    with atomic_path(out) as temporary:
         pq.write_table(
             tags.replace_schema_metadata({METADATA_KEY: json.dumps(about)}),
-            draft,
+            temporary,
             compression="zstd",
             compression_level=19,
         )
-
-
-def _articles(folder: str) -> tuple[list[str], list[str]]:
-    ids: list[str] = []
-    texts: list[str] = []
-    for batch in read_documents(folder):
-        assert batch.ids is not None
-        ids += batch.ids.to_pylist()
-        texts += batch.content.to_pylist()
-    return ids, texts
 
 
 if __name__ == "__main__":

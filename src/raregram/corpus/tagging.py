@@ -16,11 +16,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,7 +31,6 @@ from raregram.corpus.ner import (
     DEFAULT_PIPELINE,
     PIECE_CHARACTERS,
     Finder,
-    Offsets,
     check_labels,
     entity_finder,
     load_pipeline,
@@ -42,6 +40,8 @@ from raregram.errors import InputError, check_count
 DEFAULT_LABELS: Mapping[str, str] = MappingProxyType(
     {"GPE": "LOC", "LOC": "LOC", "PERSON": "PER", "PER": "PER", "ORG": "ORG"}
 )
+Chunk: TypeAlias = list[tuple[str | None, str]]  # (id, text) of documents in a row
+
 METADATA_KEY = b"raregram.tagged"
 SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("label", pa.string())])
 SCHEMA = pa.schema([("id", pa.string()), ("items", pa.list_(pa.string())), ("spans", pa.list_(SPAN))])
@@ -62,29 +62,6 @@ class TagResult:
     spans: Mapping[str, int]  # label -> how many
     pipeline: str  # the package that was used
     version: str
-
-
-@dataclass
-class Chunk:
-    """Some documents in a row."""
-
-    ids: list[str | None] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    characters: int = 0
-
-    def add(self, name: str | None, text: str) -> None:
-        """Append a document."""
-        self.ids.append(name)
-        self.texts.append(text)
-        self.characters += len(text)
-
-    def is_full(self) -> bool:
-        """Whether the next document goes to the next chunk: a question of the documents alone."""
-        return len(self.texts) >= CHUNK_DOCUMENTS or self.characters >= CHUNK_CHARACTERS
-
-    def digest(self, settings: Mapping[str, Any]) -> str:
-        """Return a digest of the documents and of how they are tagged."""
-        return hashlib.sha256(json.dumps([settings, self.ids, self.texts]).encode()).hexdigest()
 
 
 def tag(  # noqa: PLR0913 - every option has its name
@@ -110,7 +87,7 @@ def tag(  # noqa: PLR0913 - every option has its name
         labels: the pipeline's labels to keep, and what to call them; None keeps all as they are.
         processes: how many to use; None for one per core. The result is the same.
         batch_size: how many texts the pipeline is given at once, at most.
-        progress: told the number of documents of each chunk that was tagged now.
+        progress: called with the number of documents of each chunk when it is tagged.
         options: how to read the documents.
     """
     processes = _cores() if processes is None else processes
@@ -124,15 +101,27 @@ def tag(  # noqa: PLR0913 - every option has its name
     about = {**facts, "labels": None if labels is None else dict(sorted(labels.items()))}
     settings = {**about, "batch_size": batch_size, "chunk": [CHUNK_DOCUMENTS, CHUNK_CHARACTERS, PIECE_CHARACTERS]}
     with _parts_folder(out, settings) as folder:
+        parts: list[Path] = []
+        resumed = 0
+        waiting: deque[Future[int]] = deque()
         with _threads(processes) as pool, entity_finder(loaded, processes, batch_size) as find:
-            work = _Work(folder, settings, partial(_tag_chunk, find=find, labels=labels), pool, 2 * processes)
-            work.run(_chunks(read_documents(sources, options)), progress)
-        if not work.parts:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise InputError("there is no document to tag")
-        documents, spans = _join(work.parts, out, about)
+            for chunk in _chunks(read_documents(sources, options)):
+                content = json.dumps([settings, *zip(*chunk, strict=True)]).encode()
+                parts.append(folder / f"{len(parts):06}-{hashlib.sha256(content).hexdigest()[:32]}.parquet")
+                if parts[-1].exists():
+                    resumed += len(chunk)
+                    continue
+                waiting.append(pool.submit(_tag_chunk, chunk, parts[-1], find, labels))
+                if len(waiting) >= 2 * processes:
+                    progress(waiting.popleft().result())
+            for done in waiting:
+                progress(done.result())
+        if parts:
+            documents, spans = _join(parts, out, about)
         shutil.rmtree(folder, ignore_errors=True)
-    return TagResult(out, documents, work.resumed, spans, facts["pipeline"], facts["version"])
+    if not parts:
+        raise InputError("there is no document to tag")
+    return TagResult(out, documents, resumed, spans, facts["pipeline"], facts["version"])
 
 
 def _cores() -> int:
@@ -152,80 +141,44 @@ def _threads(count: int) -> Iterator[Executor]:
 
 
 def _chunks(batches: Iterable[Documents]) -> Iterator[Chunk]:
-    """Gather documents into chunks, however they were batched."""
-    chunk = Chunk()
+    """Gather documents into chunks, which depend on the documents alone and not on their batches."""
+    chunk: Chunk = []
+    characters = 0
     for batch in batches:
         ids = batch.ids.to_pylist() if batch.ids is not None else [None] * len(batch)
         for row, name in enumerate(ids):
-            chunk.add(name, _text(batch, row))
-            if chunk.is_full():
+            chunk.append((name, _text(batch, row)))
+            characters += len(chunk[-1][1])
+            if len(chunk) >= CHUNK_DOCUMENTS or characters >= CHUNK_CHARACTERS:
                 yield chunk
-                chunk = Chunk()
-    if chunk.texts:
+                chunk, characters = [], 0
+    if chunk:
         yield chunk
 
 
 def _text(batch: Documents, row: int) -> str:
     """Return a document as text, whose items are those between white space."""
     content = batch.content[row].as_py()
-    if content is None:
-        raise InputError(f"{batch.where(row)} has no text", row)
     if batch.texts is not None:
         return str(content)
     text = " ".join(content)
     if text.split() != content:
-        raise InputError(f"{batch.where(row)} has an item that is empty or has white space in it", row)
+        raise InputError(f"{batch.location(row)} has an item that is empty or has white space in it", row)
     return text
 
 
-def _tag_chunk(chunk: Chunk, path: Path, *, find: Finder, labels: Mapping[str, str] | None) -> int:
+def _tag_chunk(chunk: Chunk, path: Path, find: Finder, labels: Mapping[str, str] | None) -> int:
     """Tag documents, write them to a file of their own, and return how many they are."""
-    spans = [_spans(text, offsets, labels) for text, offsets in zip(chunk.texts, find(chunk.texts), strict=True)]
-    items = [text.split() for text in chunk.texts]
-    with atomic_path(path) as draft:
-        pq.write_table(pa.table([chunk.ids, items, spans], schema=SCHEMA), draft)
-    return len(items)
-
-
-def _spans(text: str, offsets: Offsets, labels: Mapping[str, str] | None) -> list[dict[str, Any]]:
-    """Return the spans of items of those entities that are wanted, each once."""
-    wanted = [
-        (start, end, label if labels is None else labels[label])
-        for start, end, label in offsets
-        if labels is None or label in labels
-    ]
-    return [
-        {"start": start, "end": end, "label": label}
-        for start, end, label in dict.fromkeys(spans_from_offsets(text, wanted))
-    ]
-
-
-@dataclass
-class _Work:
-    """The chunks of a run: those that have a file already, and those that threads are tagging."""
-
-    folder: Path
-    settings: Mapping[str, Any]
-    tag_chunk: Callable[[Chunk, Path], int]
-    pool: Executor
-    most_waiting: int  # chunks in memory
-    parts: list[Path] = field(default_factory=list)
-    resumed: int = 0
-    waiting: deque[Future[int]] = field(default_factory=deque)
-
-    def run(self, chunks: Iterable[Chunk], progress: Callable[[int], None]) -> None:
-        """Tag all chunks that have no file."""
-        for chunk in chunks:
-            part = self.folder / f"{len(self.parts):06}-{chunk.digest(self.settings)[:32]}.parquet"
-            self.parts.append(part)
-            if part.exists():
-                self.resumed += len(chunk.texts)
-                continue
-            self.waiting.append(self.pool.submit(self.tag_chunk, chunk, part))
-            if len(self.waiting) >= self.most_waiting:
-                progress(self.waiting.popleft().result())
-        while self.waiting:
-            progress(self.waiting.popleft().result())
+    ids, texts = zip(*chunk, strict=True)
+    spans = []
+    for text, entities in zip(texts, find(texts), strict=True):
+        names = {label: label for _, _, label in entities} if labels is None else labels
+        wanted = [(start, end, names[label]) for start, end, label in entities if label in names]
+        distinct = dict.fromkeys(spans_from_offsets(text, wanted))
+        spans.append([dict(zip(("start", "end", "label"), span, strict=True)) for span in distinct])
+    with atomic_path(path) as temporary:
+        pq.write_table(pa.table([ids, [text.split() for text in texts], spans], schema=SCHEMA), temporary)
+    return len(chunk)
 
 
 @contextmanager
@@ -236,41 +189,31 @@ def _parts_folder(out: Path, settings: Mapping[str, Any]) -> Iterator[Path]:
     with write_errors_named(folder):
         folder.mkdir(exist_ok=True)
     with sole_use(folder):
-        if not _has_settings(manifest, settings):
+        try:
+            known = json.loads(manifest.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            known = None
+        if known != settings:
             for path in folder.glob("[!.]*"):
                 path.unlink()
-            with atomic_path(manifest) as draft:
-                draft.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+            with atomic_path(manifest) as temporary:
+                temporary.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
         yield folder
-
-
-def _has_settings(manifest: Path, settings: Mapping[str, Any]) -> bool:
-    """Whether the finished chunks are of these settings."""
-    try:
-        return bool(json.loads(manifest.read_text(encoding="utf-8")) == settings)
-    except (OSError, ValueError):
-        return False
 
 
 def _join(parts: Iterable[Path], out: Path, about: Mapping[str, Any]) -> tuple[int, dict[str, int]]:
     """Write the rows of all parts to one file; return the number of documents and of spans by label."""
     documents, spans = 0, Counter[str]()
     schema = SCHEMA.with_metadata({METADATA_KEY: json.dumps(about)})
-    with atomic_path(out) as draft, pq.ParquetWriter(draft, schema, compression="zstd") as writer:
-        for table in _row_groups(parts):
-            writer.write_table(table.replace_schema_metadata(schema.metadata), row_group_size=len(table))
-            documents += len(table)
-            spans.update(table["spans"].combine_chunks().flatten().field("label").to_pylist())
-    return documents, dict(sorted(spans.items()))
-
-
-def _row_groups(parts: Iterable[Path]) -> Iterator[pa.Table]:
-    """Yield the rows of all parts, as many at a time as make a good row group."""
     tables: list[pa.Table] = []
-    for part in parts:
-        tables.append(pq.ParquetFile(part).read())
-        if sum(map(len, tables)) >= ROW_GROUP or sum(table.nbytes for table in tables) >= ROW_GROUP_BYTES:
-            yield pa.concat_tables(tables)
-            tables = []
-    if tables:
-        yield pa.concat_tables(tables)
+    with atomic_path(out) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        for part in (*parts, None):
+            if part is not None:
+                tables.append(pq.ParquetFile(part).read().replace_schema_metadata(schema.metadata))
+                documents += len(tables[-1])
+                spans.update(tables[-1]["spans"].combine_chunks().flatten().field("label").to_pylist())
+            rows, size = sum(map(len, tables)), sum(table.nbytes for table in tables)
+            if rows >= ROW_GROUP or size >= ROW_GROUP_BYTES or (part is None and tables):
+                writer.write_table(pa.concat_tables(tables), row_group_size=rows)
+                tables = []
+    return documents, dict(sorted(spans.items()))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raregram.corpus.contexts import Batch, are_contexts, context_files, frequencies_of, labels_of, read_contexts
-from raregram.corpus.documents import Options, Policy, reads_once
-from raregram.corpus.formats import CONTEXTS, read_documents
+from raregram.corpus.contexts import Batch, frequencies_of, labels_of, read_contexts
+from raregram.corpus.documents import Options, SkipLog, expand, naming, reads_once
+from raregram.corpus.formats import CONTEXTS, path_names, read_documents, recognise
 from raregram.corpus.labels import target_names
 from raregram.counts import engine as local
 from raregram.counts.encode import Encoded, encode_documents, encode_labelled, encode_weighted
@@ -106,7 +105,7 @@ def count(
     """
     if memory_limit is not None:
         check_count("memory_limit", "count", memory_limit)
-    policy = Policy(on_error)
+    skip_log = SkipLog(on_error)
     sources = (source, numerator, denominator)
     ENGINE.check(engine, "count")
     layout: dict[str, Any] = {"side": side, "kind": kind, "shape": shape, "min_count": min_count}
@@ -114,7 +113,7 @@ def count(
     if engine == "local" and hold_contexts(source, reading.get("format")):
         check_for_contexts(pad, labels, on_error)
         return read_counts(
-            _path_names(source),
+            path_names(source),
             columns,
             targets,
             n,
@@ -124,7 +123,7 @@ def count(
             progress=progress,
             **layout,
         )
-    options = Options(**reading, policy=policy)
+    options = Options(**reading, skip_log=skip_log)
     plan = Plan(
         n=N.default if n is None else n,
         targets=None if targets is None else target_names(targets),
@@ -142,14 +141,14 @@ def count(
         cluster = Cluster(session, progress)
         planned = count_on_spark(sources, plan, options, cluster=cluster, contexts=files, memory_limit=memory_limit)
         counts, counted = collect_counts(planned)
-        policy.skipped, policy.examples = counted.skipped, counted.examples
+        skip_log.skipped, skip_log.examples = counted.skipped, counted.examples
     else:
         with count_table(
             sources, plan, options, threads=threads, memory_limit=memory_limit, progress=progress
         ) as table:
             counts = Counts.from_table(table)
-    if policy.skipped:
-        warnings.warn(f"{policy.skipped} documents were skipped: {policy.examples[0]}", stacklevel=2)
+    if skip_log.skipped:
+        warnings.warn(f"{skip_log.skipped} documents were skipped: {skip_log.examples[0]}", stacklevel=2)
     return counts
 
 
@@ -179,7 +178,7 @@ def count_table(
     options = _options(options, plan, memory_limit or local.MEMORY_LIMIT)
     samples = _samples(sources, plan)
     jobs = (
-        partial(encode_documents, batch, of_source, options.policy)
+        partial(encode_documents, batch, of_source, options.skip_log)
         for source, of_source in samples
         for batch in read_documents(source, replace(options, seen=set()))
     )
@@ -200,15 +199,15 @@ class ContextFiles:
     f_de: Denominator = DENOMINATOR.default  # what `f_de` counts in such tables; see `Counts.from_ngrams`
     n: int | None = None  # items of a context; None: as many as the first one has
 
+    @cached_property
     def count_files(self) -> list[str]:
-        """Return the count files among them."""
+        """The count files among them."""
         return [path for path in context_files(self.sources) if not reads_once(path) and is_raregram_file(path)]
 
     def batches(self) -> Iterator[Batch]:
         """Yield the contexts of all others."""
-        counted = self.count_files()
         for source in context_files(self.sources):
-            if source not in counted:
+            if source not in self.count_files:
                 yield from read_contexts(source, self.rename)
 
 
@@ -230,7 +229,7 @@ def count_contexts(
         yield None
         return
     with _source_named(first):
-        found = parse_ngrams(first.ngrams[:1], n, plan["kind"], first.where).n
+        found = parse_ngrams(first.ngrams[:1], n, plan["kind"], first.location.name).n
     whole = Plan(n=found, **plan)
     jobs = (partial(encode_contexts, batch, files, whole) for batch in _alike(chain([first], batches), files, whole))
     with local.encode_all(jobs, whole, **resources) as corpus:
@@ -239,7 +238,7 @@ def count_contexts(
 
 def _alike(batches: Iterable[Batch], files: ContextFiles, plan: Plan) -> Iterator[Batch]:
     """Yield batches; raise where some have labels and some frequencies, and nobody says of which target."""
-    kinds = {False} if files.count_files() else set()
+    kinds = {False} if files.count_files else set()
     for batch in batches:
         kinds.add(batch.has_frequencies)
         if len(kinds) > 1 and files.target is None and plan.targets is None:
@@ -255,14 +254,16 @@ def encode_contexts(batch: Batch, files: ContextFiles, plan: Plan) -> Encoded:
         if batch.has_frequencies:
             target = plan.targets[0] if plan.targets else files.target or "target"
             f_nu, f_de = (frequencies_of(batch, name) for name in ("f_nu", "f_de"))
-            frequencies = two_frequencies(len(batch), f_nu, f_de, files.f_de, batch.where)
-            return encode_weighted(batch.ngrams, *frequencies, target, plan, batch.where)
+            frequencies = two_frequencies(len(batch), f_nu, f_de, files.f_de, batch.location.name)
+            return encode_weighted(batch.ngrams, *frequencies, target, plan, batch.location.name)
         if "label" not in batch.columns:
             raise InputError(
-                f"{batch.where(0)} has no label: expected label<TAB>items, or a table with the column label, "
+                f"{batch.location} has no label: expected label<TAB>items, or a table with the column label, "
                 "or with the columns f_nu and f_de"
             )
-        return encode_labelled(batch.ngrams, labels_of(batch.columns["label"], batch.source), plan, batch.where)
+        return encode_labelled(
+            batch.ngrams, labels_of(batch.columns["label"], batch.source), plan, batch.location.name
+        )
 
 
 @contextmanager
@@ -311,7 +312,7 @@ def read_counts(
     files = ContextFiles(sources, rename, target, denominator)
     with count_contexts(files, n, wanted, threads=threads, memory_limit=memory_limit, progress=progress) as table:
         counted = [] if table is None else [Counts.from_table(table)]
-    tables = [_loaded(path, targets, n) for path in files.count_files()]
+    tables = [_loaded(path, targets, n) for path in files.count_files]
     if tables and counted and set(counted[0].targets) <= set(tables[0].targets):
         counted[0] = counted[0].with_targets(tables[0].targets)
     if not tables + counted:
@@ -332,15 +333,33 @@ def _loaded(path: str, targets: Sequence[str] | None, n: int | None) -> Counts:
 
 def hold_contexts(source: Any, format_name: str | None) -> bool:
     """Whether what is to be counted are files of contexts rather than documents."""
-    names = _path_names(source)
+    names = path_names(source)
     return bool(names) and (format_name == CONTEXTS or (format_name is None and are_contexts(names)))
 
 
-def _path_names(source: Any) -> list[str]:
-    """Return the names of files, folders or globs; none if the source is anything else."""
-    given = [source] if isinstance(source, str | os.PathLike) else source
-    paths = isinstance(given, list | tuple) and all(isinstance(name, str | os.PathLike) for name in given)
-    return [os.fspath(name) for name in given] if paths else []
+def are_contexts(sources: Sequence[str]) -> bool:
+    """Whether sources hold contexts rather than documents; raise where some do and some do not."""
+    kinds = {}
+    for path in context_files(sources):
+        if Path(path).is_dir():
+            kinds[True] = path
+        elif reads_once(path) or Path(path).stat().st_size:  # an empty file is neither
+            kinds[recognise(path) == CONTEXTS] = path
+    if len(kinds) > 1:
+        raise InputError(
+            f"{kinds[True]} holds contexts and {kinds[False]} documents: count them one by one, then merge"
+        )
+    return True in kinds
+
+
+def context_files(sources: Sequence[str]) -> list[str]:
+    """Return the files of folders and globs; a count table may be a folder, and stays one."""
+    found: list[str] = []
+    for source in sources:
+        with naming(source):
+            whole = Path(source).is_dir() and is_raregram_file(source)
+        found += [source] if whole else expand(source)
+    return found
 
 
 def count_on_spark(
@@ -377,7 +396,7 @@ def count_on_spark(
         if samples[0][0].contexts is not None:
             if sources[0] is None:
                 raise InputError(f"{samples[0][0].name} holds contexts, not documents")
-            check_for_contexts(plan.pad, plan.labels, options.policy.on_error)
+            check_for_contexts(plan.pad, plan.labels, options.skip_log.on_error)
             samples = [(each, replace(plan, n=each.context_length(cluster, plan.kind))) for each, _ in samples]
         return Count(cluster, samples, options, memory_limit, only)
 

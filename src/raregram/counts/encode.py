@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raregram.corpus.documents import Documents, Policy, word_bounds
+from raregram.corpus.documents import Documents, SkipLog, word_bounds
 from raregram.corpus.labels import check_labels, distinct_labels
 from raregram.counts.kernel import Plan
 from raregram.counts.sorting import find_heads
@@ -46,9 +46,9 @@ class Encoded:
     usual: Weight = ONCE
 
 
-def encode_documents(documents: Documents, plan: Plan, policy: Policy) -> Encoded:
-    """Encode a batch of documents; those whose spans lie outside go to the policy."""
-    documents, items, lengths = _prepare(documents, plan, policy)
+def encode_documents(documents: Documents, plan: Plan, skip_log: SkipLog) -> Encoded:
+    """Encode a batch of documents; those whose spans lie outside are skipped, or raise."""
+    documents, items, lengths = _prepare(documents, plan, skip_log)
     long = lengths >= plan.n
     first = np.cumsum(np.where(long, lengths, 0)) - np.where(long, lengths, 0)
     labels, special, weight, weights = _labelled_windows(documents, lengths, first, plan)
@@ -161,7 +161,7 @@ def _labelled_windows(
     return labels, start[heads], weight, weights
 
 
-def _prepare(documents: Documents, plan: Plan, policy: Policy) -> tuple[Documents, pa.Array, Ints]:
+def _prepare(documents: Documents, plan: Plan, skip_log: SkipLog) -> tuple[Documents, pa.Array, Ints]:
     """Split texts into items, drop documents whose spans lie outside, and pad."""
     given = documents
     if plan.kind == "letters":
@@ -171,8 +171,8 @@ def _prepare(documents: Documents, plan: Plan, policy: Policy) -> tuple[Document
     if outside.any():
         rows, firsts = np.unique(documents.span_document[outside], return_index=True)
         for which in np.flatnonzero(outside)[firsts].tolist():  # the first one of each document
-            policy.bad(InputError(_describe_outside(given, which)))
-        documents = _without(documents, rows)
+            skip_log.skip_or_raise(InputError(_describe_outside(given, which)))
+        documents = documents.select(~np.isin(np.arange(len(documents)), rows))
         items, lengths = split_documents(documents, plan.encoder)
     return _padded(documents, items, lengths, plan) if plan.pad else (documents, items, lengths)
 
@@ -231,28 +231,8 @@ def _describe_outside(documents: Documents, which: int) -> str:
     content = documents.content[row].as_py()
     length = len(content.split() if isinstance(content, str) else content)
     return (
-        f"{documents.where(row)}: the span {label if len(label) < 60 else shorten(label)} from {start} to {end} "
+        f"{documents.location(row)}: the span {label if len(label) < 60 else shorten(label)} from {start} to {end} "
         f"does not fit into a document of {length} items"
-    )
-
-
-def _without(documents: Documents, rows: Ints) -> Documents:
-    """Return a batch without some of its documents."""
-    keep = np.ones(len(documents), dtype=bool)
-    keep[rows] = False
-    spans = keep[documents.span_document]
-    return replace(
-        documents,
-        places=[documents.where(int(row)) for row in np.flatnonzero(keep)],
-        texts=None if documents.texts is None else documents.texts.filter(pa.array(keep)),
-        items=None if documents.items is None else documents.items.filter(pa.array(keep)),
-        span_document=(np.cumsum(keep) - 1)[documents.span_document[spans]],
-        span_start=documents.span_start[spans],
-        span_end=documents.span_end[spans],
-        span_label=documents.span_label.filter(pa.array(spans)),
-        ids=None if documents.ids is None else documents.ids.filter(pa.array(keep)),
-        begins=None if documents.begins is None else documents.begins[keep],
-        ends=None if documents.ends is None else documents.ends[keep],
     )
 
 

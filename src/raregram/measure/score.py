@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 
 import numpy as np
 import pyarrow as pa
 
-from raregram.corpus.documents import Documents, Options
+from raregram.corpus.contexts import Batch, read_contexts
+from raregram.corpus.documents import Documents, Location, Options, reads_once
 from raregram.corpus.formats.tables import from_batches
+from raregram.counts.count import context_files
 from raregram.counts.encode import split_documents
-from raregram.counts.table import Ints
-from raregram.errors import must_be
+from raregram.counts.storage import is_raregram_file
+from raregram.counts.table import Counts, Ints
+from raregram.errors import InputError, must_be
 from raregram.models.base import Settings
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
@@ -19,7 +23,42 @@ from raregram.text.ngrams import NGramsLike
 from raregram.text.tokenize import insert_pads, split_texts, window_starts
 
 PIECE = 1 << 17  # boundaries scored at a time, so that a long text needs little memory
+KEPT_OPEN = 8  # sources of which the first batch stays in memory; of others it is read again
 LOG_RATIO = "log_ratio"  # the usual name of the column that scoring adds
+
+
+def open_contexts(
+    sources: Sequence[str], rename: Mapping[str, str] | None = None, documents: bool = False
+) -> tuple[list[Batch], Iterator[Batch]]:
+    """Return a batch without rows of each source that has any, and the batches of all of them.
+
+    The first ones tell whether the sources fit together before anything is done with them; see `read_contexts`. A
+    count file gives its whole N-grams.
+    """
+    paths = context_files(sources)
+    heads: list[Batch] = []
+    begun: dict[int, Iterator[Batch]] = {}
+    for index, path in enumerate(paths):
+        batches = _read_source(path, rename, documents)
+        first = list(islice(batches, 1))
+        heads += [batch.head(0) for batch in first]
+        if index < KEPT_OPEN or reads_once(path):
+            begun[index] = chain(first, batches)
+    by_kind = {head.documents: head.source for head in heads}
+    if len(by_kind) > 1:
+        raise InputError(f"{by_kind[True]} holds documents and {by_kind[False]} contexts: score them one by one")
+    read = (begun.pop(i) if i in begun else _read_source(path, rename, documents) for i, path in enumerate(paths))
+    return heads, chain.from_iterable(read)
+
+
+def _read_source(path: str, rename: Mapping[str, str] | None, documents: bool) -> Iterator[Batch]:
+    """Yield the contexts of a file, or the whole N-grams of a count file."""
+    if reads_once(path) or not is_raregram_file(path):
+        return read_contexts(path, rename, documents)
+    counts = Counts.load(path)
+    if counts.whole not in counts.rows:
+        raise InputError(f"{path} holds no whole N-grams; count with the spans 'units' and 'whole'")
+    return (batch for batch in [Batch(Location(path, "row"), counts.whole_ngrams().lists())] if len(batch))
 
 
 def score_columns(name: str, interval: bool, documents: bool) -> pa.Schema:
@@ -39,10 +78,10 @@ def score_contexts(model: Model, ngrams: NGramsLike, level: float | None = None)
     return [pa.array(values) for values in (model.log_ratio(codes), *model.interval(codes, level).T.copy())]
 
 
-def score_rows(model: Model, name: str, content: pa.Array, source: str, first: int) -> pa.Array:
-    """Return a list for each document of the column `items` or `text`; `first` is the number of its first row."""
+def score_rows(model: Model, name: str, content: pa.Array, location: Location) -> pa.Array:
+    """Return a list for each document of the column `items` or `text`; `location` is that of its first row."""
     batch = pa.record_batch([content], names=[name])
-    parts = [score_documents(model, documents) for documents in from_batches([batch], source, Options(), first)]
+    parts = [score_documents(model, documents) for documents in from_batches([batch], location, Options())]
     return pa.concat_arrays(parts) if parts else pa.array([], pa.list_(pa.float64()))
 
 

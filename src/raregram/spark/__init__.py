@@ -34,7 +34,7 @@ def count(
         memory_limit: bytes that a task takes for its tables.
         plan: see `raregram.counts.kernel.Plan`; also `format` and `split` of `raregram.corpus.documents.Options`.
     """
-    from raregram.corpus.documents import Options, Policy
+    from raregram.corpus.documents import Options, SkipLog
     from raregram.counts.count import count_on_spark
     from raregram.counts.kernel import Plan
     from raregram.spark.counting import write_counts
@@ -43,7 +43,7 @@ def count(
     planned = count_on_spark(
         (source, None, None),
         Plan(**plan),
-        Options(**reading, policy=Policy(on_error)),
+        Options(**reading, skip_log=SkipLog(on_error)),
         cluster=_cluster(source),
         memory_limit=memory_limit,
     )

@@ -222,7 +222,7 @@ def _all_targets(cluster: Cluster, samples: Sequence[tuple[Source, Plan]], optio
 
 def _labels(cluster: Cluster, source: Source, plan: Plan, options: Options) -> set[str]:
     """Return every label, by the names that the plan gives them."""
-    if source.rows == TABLE and source.contexts is None and options.policy.on_error == "stop":
+    if source.rows == TABLE and source.contexts is None and options.skip_log.on_error == "stop":
         with cluster.planning():
             distinct = source.frame.selectExpr("explode(spans.label) as label").distinct()
             found = {row["label"] for row in cluster.run(distinct.collect)} - {None}
@@ -255,18 +255,18 @@ class Counter:
         """Return what a task does."""
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            policy = self.options.policy
+            skip_log = self.options.skip_log
             # What is rare here may be frequent elsewhere.
             corpus = Corpus(replace(self.plan, min_count=1), self.memory_limit)
             for encoded in self.source.encode(batches, corpus.plan, self.options):
                 corpus.add(encoded)
-            totals = TaskTotals([0] * (1 + len(self.targets)), corpus.documents, corpus.longest, policy.skipped)
+            totals = TaskTotals([0] * (1 + len(self.targets)), corpus.documents, corpus.longest, skip_log.skipped)
             columns = [0, *(1 + self.targets.index(target) for target in corpus.targets)]
             for column, total in zip(columns, corpus.totals, strict=True):
                 totals.totals[column] = total
             yield from self._blocks(corpus.table(self.only), columns)
             corpus.spool.close()
-            totals.examples = policy.examples
+            totals.examples = skip_log.examples
             reports.add(("counted", sample, partition_number()), totals)
 
         return work

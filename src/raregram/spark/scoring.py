@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from raregram.corpus.documents import Options
+from raregram.corpus.documents import Location, Options
 from raregram.errors import InputError, ParameterError
 from raregram.measure.rank import Ranking, Top
 from raregram.measure.score import LOG_RATIO, score_columns, score_contexts, score_rows
@@ -68,7 +68,7 @@ def _add_lists(get: Callable[[], Model], contexts: Contexts) -> Callable[[pa.Rec
     column, source = contexts.column, contexts.source
 
     def add(batch: pa.RecordBatch) -> list[pa.Array]:
-        return [score_rows(get(), column, batch.column(column), source, 1)]
+        return [score_rows(get(), column, batch.column(column), Location(source, "row"))]
 
     return add
 

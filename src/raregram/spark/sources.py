@@ -19,7 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raregram.corpus.contexts import split_labels, table_batch
-from raregram.corpus.documents import STANDARD_INPUT, Documents, HeldFile, Options, bare_name, batches, gather
+from raregram.corpus.documents import (
+    STANDARD_INPUT,
+    BufferedFile,
+    Documents,
+    Location,
+    Options,
+    Row,
+    bare_name,
+    batches,
+)
 from raregram.corpus.formats import BY_SUFFIX, CONTEXTS, FORMATS, recognise
 from raregram.corpus.formats.tables import CONTENT, FILE, ROW, SPANS, from_batches, json_rows
 from raregram.counts.count import ContextFiles, encode_contexts, is_frame
@@ -30,7 +39,6 @@ from raregram.spark.session import Cluster, Frame
 from raregram.text.ngrams import parse_ngrams
 
 TABLE, LINES, FILES = "table", "lines", "files"  # what a row is part of
-SUFFIXES = {**BY_SUFFIX, ".parquet": "parquet", ".pq": "parquet", ".json": "jsonl", ".txt": "text", ".conll": "conll"}
 SHOWN = 40  # characters of a line by which it is named
 BATCH_ROWS, BATCH_BYTES = 1 << 17, 1 << 25  # of contexts at a time
 CSV = {
@@ -73,10 +81,12 @@ class Source:
         """Yield what a partition holds, encoded; in a task."""
         if self.contexts is None:
             for documents in read_partition(rows, self.rows, self.format, options):
-                yield encode_documents(documents, plan, options.policy)
+                yield encode_documents(documents, plan, options.skip_log)
         else:
             for batch in gathered(rows):
-                contexts = table_batch(batch, f"a partition of {self.name}", 1, self.contexts.rename or {})
+                contexts = table_batch(
+                    batch, Location(f"a partition of {self.name}", "row"), self.contexts.rename or {}
+                )
                 yield encode_contexts(contexts, self.contexts, plan)
 
 
@@ -223,7 +233,7 @@ def _recognise(cluster: Cluster, names: Sequence[str]) -> str:
     if path.startswith("file:") and local.is_file():
         found = recognise(str(local))
     else:
-        found = SUFFIXES.get(Path(bare_name(path)).suffix.lower(), "")
+        found = BY_SUFFIX.get(Path(bare_name(path)).suffix.lower(), "")
     if not found:
         raise ParameterError(f"cannot tell what {path} is: name the format")
     return found
@@ -242,26 +252,26 @@ def read_partition(
 ) -> Iterator[Documents]:
     """Yield the documents of a partition, in a task."""
     if kind == TABLE:
-        return from_batches(rows, "a partition of the DataFrame", options)
+        return from_batches(rows, Location("a partition of the DataFrame", "row"), options)
     if kind == FILES:
-        return gather(_of_files(rows, format_name, options), options.batch_bytes)
+        return batches(_of_files(rows, format_name, options), options.batch_bytes)
     if format_name == "jsonl":
-        return batches(json_rows(_places(rows), options.policy), options.batch_bytes)
+        return batches(json_rows(_locations(rows), options.skip_log), options.batch_bytes)
     return _of_lines(rows, options)
 
 
-def _of_files(rows: Iterable[pa.RecordBatch], format_name: str, options: Options) -> Iterator[Documents]:
+def _of_files(rows: Iterable[pa.RecordBatch], format_name: str, options: Options) -> Iterator[Row | Documents]:
     for batch in rows:
         for path, content in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            yield from FORMATS[format_name](HeldFile.hold(path.removeprefix("file:"), content), options)
+            yield from FORMATS[format_name](BufferedFile(path.removeprefix("file:"), content), options)
 
 
-def _places(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, bytes]]:
-    """Yield each line with a name for it: Spark does not tell its number."""
+def _locations(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[Location, bytes]]:
+    """Yield each line with its location: Spark does not tell its number."""
     for batch in rows:
         lines, files = batch.column(0).cast(pa.binary()).to_pylist(), batch.column(1).to_pylist()
         for line, file in zip(lines, files, strict=True):
-            yield f"{file.removeprefix('file://')}, {_name_line(line)}", line.rstrip(b"\r")
+            yield Location(f"{file.removeprefix('file://')}, {_name_line(line)}"), line.rstrip(b"\r")
 
 
 def _name_line(line: bytes) -> str:
@@ -285,25 +295,23 @@ def _line_documents(parts: list[pa.Array], options: Options) -> Documents:
     lines = pc.utf8_rtrim(lines, characters="\r")
     texts = lines.filter(pc.greater(pc.binary_length(pc.utf8_trim_whitespace(lines)), 0))
     none = np.empty(0, np.int64)
-    return Documents(LinePlaces(texts), texts, None, none, none, none, pa.array([], SPANS.value_type["label"].type))
+    labels = pa.array([], SPANS.value_type["label"].type)
+    return Documents([LineLocations(texts)], texts, None, none, none, none, labels)
 
 
-class LinePlaces(Sequence[str]):
+@dataclass(frozen=True)
+class LineLocations:
     """Names lines by how they begin."""
 
-    def __init__(self, texts: pa.Array) -> None:
-        self.texts = texts
+    texts: pa.Array
 
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def __getitem__(self, row: Any) -> Any:
-        """Name one line."""
-        return _name_line(self.texts[int(row)].as_py().encode())
+    def at(self, row: int) -> Location:
+        """Return the location of one line."""
+        return Location(_name_line(self.texts[row].as_py().encode()))
 
 
 def valid_texts(texts: pa.Array, options: Options) -> pa.Array:
-    """Return strings as they came from Spark, which does not look whether they are UTF-8; others go to the policy."""
+    """Return strings as they came from Spark, which does not check that they are UTF-8; others are skipped."""
     raw = texts.cast(pa.binary())
     try:
         return raw.cast(pa.string())
@@ -316,6 +324,6 @@ def _is_valid(line: bytes, options: Options) -> bool:
     try:
         line.decode()
     except UnicodeDecodeError:
-        options.policy.bad(InputError(f"{_name_line(line)} is not valid UTF-8"))
+        options.skip_log.skip_or_raise(InputError(f"{_name_line(line)} is not valid UTF-8"))
         return False
     return True

@@ -1,1 +1,1 @@
-"""Text into items, items into numbers, words into shapes."""
+"""Text into items, items into codes, words into shapes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raregram.errors import CONTROLS, InputError, check_count, printable, shorten
+from raregram.errors import CONTROLS, InputError, check_count, is_unicode, printable, shorten
 from raregram.options import KIND, N
-from raregram.text.tokenize import bytes_of, insert_pads, is_list, is_text, split_texts
+from raregram.text.tokenize import buffers_of, insert_pads, is_list, is_text, split_texts
 
 NGramsLike: TypeAlias = Any  # sequence of strings or of sequences of items, NumPy or Arrow array of either
 Where: TypeAlias = Callable[[int], str]
@@ -25,14 +25,14 @@ WITHIN_WORD = rf"\s|{WITHIN_LINE}"  # and in a word of it
 
 
 def as_sequence(values: Any) -> Any:
-    """Return rows that can be called by their numbers, 0, 1, ...: those of a pandas Series may have other names."""
+    """Return rows that have the indices 0, 1, ...: those of a pandas Series may be others."""
     if isinstance(values, str | list | tuple | np.ndarray | pa.Array | pa.ChunkedArray):
         return values
     return np.asarray(values) if hasattr(values, "__array__") else list(values)
 
 
 def nth_ngram(row: int) -> str:
-    """Name an N-gram in an error message by its place in the caller's sequence."""
+    """Name an N-gram in an error message by its index in the caller's sequence."""
     return f"N-gram {row + 1}"
 
 
@@ -59,20 +59,14 @@ class NGrams:
 
         Control characters and line breaks are escaped, and so is white space within a word.
         """
-        if not _may_need_escapes(self.items, kind):
+        data, least = buffers_of(self.items)[0], 0x21 if kind == "words" else 0x20
+        if not ((data < least) | (data > 0x7E) | (data == ord("\\"))).any():  # all are printable ASCII
             return self.texts(kind)
         pattern = WITHIN_WORD if kind == "words" else WITHIN_LINE
         encoded = self.items.dictionary_encode() if kind == "words" else self.texts(kind).dictionary_encode()
         shown = pa.array([printable(text, pattern) for text in encoded.dictionary.to_pylist()], pa.string())
         shown = shown.take(encoded.indices)
         return NGrams(shown, self.n).texts(kind) if kind == "words" else shown
-
-
-def _may_need_escapes(items: pa.Array, kind: str) -> bool:
-    """Whether items hold anything but printable ASCII without a backslash, and for letters blanks."""
-    data = bytes_of(items)
-    least = 0x21 if kind == "words" else 0x20
-    return bool(len(data)) and bool(((data < least) | (data > 0x7E) | (data == ord("\\"))).any())
 
 
 def chunks(ngrams: NGramsLike, size: int = CHUNK) -> Iterator[tuple[int, NGramsLike]]:
@@ -127,19 +121,18 @@ def parse_ngrams(
 
 def one_string_array(texts: NGramsLike) -> pa.Array | None:
     """Return texts as one Arrow array of strings, or None where they are anything else."""
-    array = texts if isinstance(texts, pa.Array | pa.ChunkedArray) else _all_strings(texts)
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
-    if array is None or not pa.types.is_string(array.type) or array.null_count or not len(array):
-        return None
-    return array
-
-
-def _all_strings(texts: NGramsLike) -> pa.Array | None:
     try:
-        return pa.array(texts)
+        array = texts if isinstance(texts, pa.Array | pa.ChunkedArray) else pa.array(texts)
     except (pa.ArrowException, TypeError, UnicodeEncodeError):
         return None
+    array = _one_chunk(array)
+    return array if pa.types.is_string(array.type) and not array.null_count and len(array) else None
+
+
+def _one_chunk(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if not isinstance(array, pa.ChunkedArray):
+        return array
+    return array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
 
 
 def _split_any(ngrams: NGramsLike, kind: str, where: Where) -> tuple[pa.Array, npt.NDArray[np.int64]]:
@@ -147,30 +140,24 @@ def _split_any(ngrams: NGramsLike, kind: str, where: Where) -> tuple[pa.Array, n
     if isinstance(ngrams, str):
         raise InputError("N-grams come as a sequence; put the one string into a list")
     if isinstance(ngrams, np.ndarray) and ngrams.ndim == 2:
-        lengths = np.full(len(ngrams), ngrams.shape[1])
-        return _whole_items(_as_strings(ngrams.ravel(), where), lengths, kind, where), lengths
-    array = ngrams if isinstance(ngrams, pa.Array | pa.ChunkedArray) else _as_arrow(ngrams, where)
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
-    if array.null_count:
-        row = int(np.flatnonzero(np.asarray(array.is_null()))[0])
-        raise InputError(f"{where(row)} is missing", row)
-    if is_list(array.type):
+        items, lengths = _as_strings(ngrams.ravel(), where), np.full(len(ngrams), ngrams.shape[1])
+    else:
+        array = _one_chunk(_as_arrow(ngrams, where))
+        if array.null_count:
+            row = int(np.flatnonzero(np.asarray(array.is_null()))[0])
+            raise InputError(f"{where(row)} is missing", row)
+        if not is_list(array.type):
+            return split_texts(_as_strings(array, where), kind)
         items, lengths = array.flatten(), np.asarray(pc.list_value_length(array), dtype=np.int64)
         if items.null_count:
             row = _row_of(lengths, np.asarray(items.is_null()))
             raise InputError(f"{where(row)}: an item is missing (null) in a list of items", row)
-        return _whole_items(_as_strings(items, where), lengths, kind, where), lengths
-    return split_texts(_as_strings(array, where), kind)
-
-
-def _whole_items(items: pa.Array, lengths: npt.NDArray[np.int64], kind: str, where: Where) -> pa.Array:
-    """Return items that came in lists, or say which of them is not a letter where items are letters."""
+        items = _as_strings(items, where)
     long = np.asarray(pc.utf8_length(items)) > 1 if kind == "letters" else np.zeros(0, bool)
     if long.any():
         row, item = _row_of(lengths, long), items[int(np.argmax(long))].as_py()
         raise InputError(f"{where(row)}: {shorten(item)} is not a letter; a list has one letter an item", row)
-    return items
+    return items, lengths
 
 
 def _row_of(lengths: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_]) -> int:
@@ -178,37 +165,26 @@ def _row_of(lengths: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_]) -> in
     return int(np.searchsorted(np.cumsum(lengths), int(np.argmax(chosen)), side="right"))
 
 
-def _as_arrow(values: Sequence[Any], where: Where) -> pa.Array:
+def _as_arrow(values: Any, where: Where) -> Any:
     """Convert a Python or NumPy sequence; the error names the first row that is not text."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
     try:
         return pa.array(values)
     except UnicodeEncodeError:
-        raise InputError(f"{where(_first_broken(values))} is not valid Unicode") from None
+        row = next(row for row, value in enumerate(values) if not is_unicode("".join(value)))
+        raise InputError(f"{where(row)} is not valid Unicode") from None
     except (pa.ArrowException, TypeError):
         raise InputError("N-grams must be strings or sequences of strings, all of the same kind") from None
 
 
-def _first_broken(values: Sequence[Any]) -> int:
-    """Return the index of the first string with a lone surrogate."""
-    for row, value in enumerate(values):
-        try:
-            "".join(value).encode()
-        except UnicodeEncodeError:
-            return row
-    return 0
-
-
 def _as_strings(values: Any, where: Where) -> pa.Array:
     """Return an Arrow string array, or say that these are no strings."""
-    array = values if isinstance(values, pa.Array) else _as_arrow(values, where)
+    array = _as_arrow(values, where)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    if pa.types.is_null(array.type) and not len(array):
-        array = array.cast(pa.string())
-    if is_text(array.type):
-        array = array.cast(pa.string())
-    if not pa.types.is_string(array.type):
+    if not is_text(array.type) and not (pa.types.is_null(array.type) and not len(array)):
         raise InputError(f"items must be strings; found {array.type}")
     if array.null_count:
         raise InputError("an item is missing (null)")
-    return array
+    return array.cast(pa.string())

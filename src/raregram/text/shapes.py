@@ -1,7 +1,7 @@
 """Shapes: coarser items, to which an item that was seen rarely or never backs off.
 
 A shape function takes an item and returns two strings: its shape next to the boundary, and its shape further away,
-where less detail is worth counting. Put one of your own into `SHAPES` under a name, and count with that name.
+which has less detail. Put one of your own into `SHAPES` under a name, and count with that name.
 
 >>> [word_shape(word)[0] for word in ("in", "Monday,", "U.S.", "(1,250)", "announced", "--")]
 ['in', '~Aa,', '~A..', '~9)(', '~ed', '--']
@@ -78,7 +78,7 @@ def shape_function(name: str, remember: bool = True) -> Shape:
             f"there is no shape function {name!r}, only {', '.join(SHAPES)}: "
             "put it into raregram.text.shapes.SHAPES first"
         )
-    return (_remembering if remember else _checked)(name, SHAPES[name])
+    return _wrapped(name, SHAPES[name], remember)
 
 
 def shapes_of(items: pa.Array, name: str) -> tuple[pa.Array, pa.Array]:
@@ -89,16 +89,8 @@ def shapes_of(items: pa.Array, name: str) -> tuple[pa.Array, pa.Array]:
 
 
 @cache
-def _remembering(name: str, function: Shape) -> Shape:
-    """Wrap a shape function so that it remembers."""
-    checked = _checked(name, function)
-    remembered = lru_cache(maxsize=REMEMBERED)(checked)
-    return lambda item: remembered(item) if len(item) <= LONGEST_REMEMBERED else checked(item)
-
-
-@cache
-def _checked(name: str, function: Shape) -> Shape:
-    """Wrap a shape function so that it says so where it does not return two strings."""
+def _wrapped(name: str, function: Shape, remember: bool) -> Shape:
+    """Wrap a shape function so that it checks that it returns two strings, and remembers them."""
 
     def checked(item: str) -> tuple[str, str]:
         pair: object = function(item)
@@ -106,4 +98,5 @@ def _checked(name: str, function: Shape) -> Shape:
             return pair
         raise InputError(f"the shape function {name!r} must return two strings, not {pair!r} for {item!r}")
 
-    return checked
+    remembered = lru_cache(maxsize=REMEMBERED)(checked)
+    return (lambda item: (remembered if len(item) <= LONGEST_REMEMBERED else checked)(item)) if remember else checked

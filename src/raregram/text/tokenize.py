@@ -17,7 +17,24 @@ Ints = npt.NDArray[np.int64]
 
 def split_texts(texts: pa.Array, kind: str) -> tuple[pa.Array, Ints]:
     """Return the items of all texts, one after the other, and how many each has."""
-    return _split_words(texts) if kind == "words" else _split_letters(texts)
+    data, _ = buffers_of(texts)
+    if kind == "letters":  # one begins at each byte that is not 10xxxxxx
+        offsets = np.append(np.flatnonzero((data & 0xC0) != 0x80), len(data)).astype(np.int32)
+        letters = pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data))
+        return letters, np.asarray(pc.utf8_length(texts), dtype=np.int64)
+    # Arrow's ASCII kernels see the same white space as `str.split`, but for 0x1c to 0x1f.
+    if data.max(initial=0) < 0x80 and not ((data >= 0x1C) & (data <= 0x1F)).any():
+        trimmed = pc.ascii_trim_whitespace(texts)
+        lists = pc.ascii_split_whitespace(trimmed)
+    else:
+        trimmed = pc.utf8_trim_whitespace(texts)
+        lists = pc.utf8_split_whitespace(trimmed)
+    lengths = np.array(pc.list_value_length(lists), dtype=np.int64)
+    empty = np.asarray(pc.binary_length(trimmed)) == 0
+    if empty.any():  # Arrow splits "" into one empty string
+        lengths[empty] = 0
+        lists = lists.filter(pa.array(~empty))
+    return lists.flatten(), lengths
 
 
 def split_behind_spaces(texts: pa.Array) -> tuple[pa.Array, Ints] | None:
@@ -25,15 +42,14 @@ def split_behind_spaces(texts: pa.Array) -> tuple[pa.Array, Ints] | None:
 
     That needs no copy of every word. None where texts are not plain ASCII with single spaces between words.
     """
-    ended = add_space(texts)
-    data, ends = bytes_of(ended), ends_of(ended)
+    data, bounds = buffers_of(add_space(texts))
     if not len(data) or (data - np.uint8(SPACE)).max() >= DELETE - SPACE:
         return None
     offsets = np.append(np.zeros(1, dtype=np.int32), np.flatnonzero(data == SPACE).astype(np.int32) + 1)
     if (offsets[1:] - offsets[:-1]).min() < 2:  # two spaces in a row, or one at an end of a text
         return None
     words = pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data))
-    return words, np.diff(np.searchsorted(offsets, ends), prepend=0)
+    return words, np.diff(np.searchsorted(offsets, bounds))
 
 
 def add_space(items: pa.Array) -> pa.Array:
@@ -41,17 +57,12 @@ def add_space(items: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(items, "", " ")
 
 
-def remove_space(items: pa.Array) -> pa.Array:
-    """Undo `add_space`."""
-    return pc.utf8_slice_codeunits(items, 0, -1)
-
-
 def insert_pads(items: pa.Array, lengths: Ints, pads: Ints, side: str) -> pa.Array:
     """Put `pads[i]` pads to the left or right of the i-th of several rows of items, which follow each other."""
     padded = lengths + pads
     row = np.repeat(np.arange(len(padded)), padded)
-    place = np.arange(len(row)) - np.repeat(np.cumsum(padded) - padded, padded)
-    is_pad = place < pads[row] if side == "left" else place >= lengths[row]
+    column = np.arange(len(row)) - np.repeat(np.cumsum(padded) - padded, padded)
+    is_pad = column < pads[row] if side == "left" else column >= lengths[row]
     source = np.cumsum(~is_pad) - 1
     source[is_pad] = len(items)
     return pa.concat_arrays([items, pa.array([PAD], pa.string())]).take(pa.array(source))
@@ -78,47 +89,11 @@ def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _split_words(texts: pa.Array) -> tuple[pa.Array, Ints]:
-    """Split at white space exactly as `str.split` does."""
-    if _is_plain_ascii(texts):
-        trimmed = pc.ascii_trim_whitespace(texts)
-        lists = pc.ascii_split_whitespace(trimmed)
-    else:
-        trimmed = pc.utf8_trim_whitespace(texts)
-        lists = pc.utf8_split_whitespace(trimmed)
-    lengths = np.array(pc.list_value_length(lists), dtype=np.int64)
-    empty = np.asarray(pc.binary_length(trimmed)) == 0
-    if empty.any():  # Arrow splits "" into one empty string
-        lengths[empty] = 0
-        lists = lists.filter(pa.array(~empty))
-    return lists.flatten(), lengths
-
-
-def _split_letters(texts: pa.Array) -> tuple[pa.Array, Ints]:
-    """Split at every code point, without copying: a letter begins at each byte that is not 10xxxxxx."""
-    data = bytes_of(texts)
-    starts = np.flatnonzero((data & 0xC0) != 0x80)
-    offsets = np.append(starts, len(data)).astype(np.int32)
-    letters = pa.StringArray.from_buffers(len(starts), pa.py_buffer(offsets), pa.py_buffer(data))
-    return letters, np.asarray(pc.utf8_length(texts), dtype=np.int64)
-
-
-def _is_plain_ascii(texts: pa.Array) -> bool:
-    """Whether Arrow's ASCII kernels see the same white space as `str.split`: not so for 0x1c to 0x1f."""
-    data = bytes_of(texts)
-    return not len(data) or (data.max() < 0x80 and not ((data >= 0x1C) & (data <= 0x1F)).any())
-
-
-def bytes_of(texts: pa.Array) -> npt.NDArray[np.uint8]:
-    """Return the bytes of all strings of an array, one after the other, as a view."""
+def buffers_of(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
+    """Return the bytes of all strings of an array, one after the other, as a view, and the bounds between them."""
     _, offsets, data = texts.buffers()
-    if data is None or not len(texts):
-        return np.empty(0, dtype=np.uint8)
+    if not len(texts):
+        return np.empty(0, dtype=np.uint8), np.zeros(1, dtype=np.int32)
     bounds = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    return np.frombuffer(data, dtype=np.uint8)[bounds[0] : bounds[-1]]
-
-
-def ends_of(texts: pa.Array) -> npt.NDArray[np.int32]:
-    """Return where each string ends in the bytes of `bytes_of`."""
-    bounds = np.frombuffer(texts.buffers()[1], dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    return np.asarray(bounds[1:] - bounds[0])
+    content = np.frombuffer(data if data is not None else b"", dtype=np.uint8)
+    return content[bounds[0] : bounds[-1]], bounds - bounds[0]

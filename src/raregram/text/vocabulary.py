@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from functools import cache, cached_property
+from functools import cache
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raregram.options import KIND
-from raregram.text.tokenize import Ints, add_space, bytes_of, ends_of, remove_space, split_behind_spaces, split_texts
+from raregram.text.tokenize import Ints, add_space, buffers_of, split_behind_spaces, split_texts
 
 Codes: TypeAlias = npt.NDArray[np.int32]
 
 ABSENT = -1  # the code of an item that a vocabulary does not have
 COMPILED_FROM = 1 << 26  # bytes of text: Arrow takes about as long for them as Numba takes to load
-SMALL = 1 << 16  # bytes of text, for which the compiled loops are not worth the call
+SMALL = 1 << 16  # bytes of text, for which a call of the compiled loops costs more than it saves
 LARGEST_TEXT = (1 << 31) - 1  # bytes at a time: offsets have 32 bits
 
 
@@ -35,6 +35,7 @@ class Encoder:
         self.kind = kind
         self.bytes = 0  # of text so far
         self._table: Any = None  # of the compiled loops
+        self._spaced: Any = None  # the vocabulary with a space behind each item
 
     def encode(self, texts: pa.Array) -> tuple[Codes, Ints, pa.Array]:
         """Return the codes of all items, how many items each text has, and the items that the vocabulary lacks.
@@ -44,18 +45,23 @@ class Encoder:
         self.bytes += texts.nbytes
         loops = self._loops(texts)
         if loops is not None:
-            data, bounds = _buffers_of(self.vocabulary)
-            text_data, text_bounds = _buffers_of(texts)
+            data, bounds = buffers_of(self.vocabulary)
+            text_data, text_bounds = buffers_of(texts)
             if len(data) + len(text_data) <= LARGEST_TEXT:
                 if self._table is None:
                     self._table = loops.hash_words(data, bounds)
                 both = np.concatenate([data, text_data]) if len(data) else text_data
                 moved = text_bounds + np.int32(len(data))
-                codes, lengths, starts, sizes = loops.number_words(both, moved, len(self.vocabulary), self._table)
-                return codes, lengths, _cut_out(both, starts, sizes)
+                codes, lengths, starts, sizes = loops.encode_words(both, moved, len(self.vocabulary), self._table)
+                bounds = np.append(np.zeros(1, dtype=np.int32), np.cumsum(sizes, dtype=np.int32))
+                offsets = np.arange(bounds[-1]) + np.repeat(starts - bounds[:-1], sizes)
+                new = pa.StringArray.from_buffers(len(sizes), pa.py_buffer(bounds), pa.py_buffer(both[offsets]))
+                return codes, lengths, new
         spaced = split_behind_spaces(texts) if self.kind == "words" else None
         items, lengths = spaced or split_texts(texts, self.kind)
-        vocabulary = self.vocabulary if spaced is None else self._spaced_vocabulary
+        if spaced is not None and self._spaced is None:
+            self._spaced = add_space(self.vocabulary)
+        vocabulary = self.vocabulary if spaced is None else self._spaced
         if not len(vocabulary):  # all are new, so there is nothing to look up
             encoded = items.dictionary_encode()
             codes = np.asarray(encoded.indices)
@@ -64,11 +70,8 @@ class Encoder:
             unknown = np.flatnonzero(codes == ABSENT)
             encoded = items.take(pa.array(unknown)).dictionary_encode()
             codes[unknown] = len(vocabulary) + np.asarray(encoded.indices)
-        return codes, lengths, encoded.dictionary if spaced is None else remove_space(encoded.dictionary)
-
-    @cached_property
-    def _spaced_vocabulary(self) -> pa.Array:
-        return add_space(self.vocabulary)
+        new = encoded.dictionary
+        return codes, lengths, new if spaced is None else pc.utf8_slice_codeunits(new, 0, -1)
 
     def _loops(self, texts: pa.Array) -> ModuleType | None:
         """Return the compiled loops where they pay: they copy the table of the vocabulary, and have to be loaded."""
@@ -106,18 +109,3 @@ def build_vocabulary(items: pa.Array) -> tuple[pa.Array, Codes]:
     rank = np.empty(len(order), dtype=np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
     return encoded.dictionary.take(pa.array(order)), rank[np.asarray(encoded.indices)]
-
-
-def _buffers_of(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], Codes]:
-    """Return the bytes of strings, one after the other, and the bounds between them."""
-    if not len(texts):
-        return np.empty(0, dtype=np.uint8), np.zeros(1, dtype=np.int32)
-    return bytes_of(texts), np.concatenate([np.zeros(1, dtype=np.int32), ends_of(texts)])
-
-
-def _cut_out(data: npt.NDArray[np.uint8], starts: Codes, sizes: Codes) -> pa.Array:
-    """Return the strings that begin at these places."""
-    bounds = np.zeros(len(starts) + 1, dtype=np.int32)
-    np.cumsum(sizes, out=bounds[1:])
-    places = np.arange(bounds[-1]) + np.repeat(starts - bounds[:-1], sizes)
-    return pa.StringArray.from_buffers(len(starts), pa.py_buffer(bounds), pa.py_buffer(data[places]))

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,13 @@ import pyarrow as pa
 from raregram.corpus.documents import (
     STANDARD_INPUT,
     Documents,
+    Location,
     Options,
-    Policy,
-    Reader,
     Row,
+    SkipLog,
     bare_name,
     batches,
     expand,
-    gather,
     naming,
     open_bytes,
     parse_document,
@@ -44,18 +44,18 @@ from raregram.corpus.formats.columns import read_conll, read_stanford_tsv
 from raregram.corpus.formats.docbin import read_docbin
 from raregram.corpus.formats.parquet import open_parquet
 from raregram.corpus.formats.reuters import read_reuters_json, read_reuters_sgml
-from raregram.corpus.formats.running import read_stanford_slash, read_stanford_xml, read_text
+from raregram.corpus.formats.running import parse_slash, parse_xml, read_parsed, read_text
 from raregram.corpus.formats.tables import read_jsonl, read_parquet, read_table
 from raregram.corpus.nlp import import_spacy
 from raregram.errors import FileError, InputError, check_choice, name_some
 
-FORMATS: dict[str, Reader] = {
+FORMATS: dict[str, Callable[[str, Options], Iterator[Row] | Iterator[Documents]]] = {
     "parquet": read_parquet,
     "jsonl": read_jsonl,
     "conll": read_conll,
     "stanford-tsv": read_stanford_tsv,
-    "stanford-slash": read_stanford_slash,
-    "stanford-xml": read_stanford_xml,
+    "stanford-slash": partial(read_parsed, parse=parse_slash),
+    "stanford-xml": partial(read_parsed, parse=parse_xml),
     "spacy": read_docbin,
     "reuters-json": read_reuters_json,
     "reuters-sgml": read_reuters_sgml,
@@ -64,6 +64,8 @@ FORMATS: dict[str, Reader] = {
 
 CONTEXTS = "contexts"  # not documents but contexts, labelled or with frequencies; see `raregram.corpus.contexts`
 BY_SUFFIX = {".csv": CONTEXTS, ".spacy": "spacy", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+BY_SUFFIX |= {".parquet": "parquet", ".pq": "parquet", ".json": "jsonl", ".txt": "text", ".conll": "conll"}
+UNSURE = {".parquet", ".pq", ".json", ".txt", ".conll"}  # with these, the content decides wherever it can be read
 SAMPLE = 1 << 16  # bytes looked at to recognise a format
 TAG = r"(?:O|[BIESLU]-\S+)"
 ENTITY_ELEMENT = re.compile(r"<([A-Z][A-Z_]+)>[^<>]+</\1>")
@@ -76,23 +78,18 @@ def read_documents(sources: Any, options: Options | None = None) -> Iterator[Doc
     options = options or Options()
     if options.format is not None:
         check_choice("format", "a count", options.format, FORMATS)
-    if hasattr(sources, "columns") and hasattr(
-        sources, "to_dict"
-    ):  # of pandas: neither its index nor its types matter
+    if hasattr(sources, "columns") and hasattr(sources, "to_dict"):  # pandas: neither index nor types matter
         sources = _frame_rows(sources)
     if isinstance(sources, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
-        yield from read_table(sources, options)
-        return
-    if not _are_paths(sources):
-        yield from batches(_from_python(sources, options.policy), options.batch_bytes)
-        return
-    paths = expand(sources)
+        return read_table(sources, options)
+    paths = path_names(sources)
+    found = _read_files(expand(paths), options) if paths else _from_python(sources, options.skip_log)
+    return batches(found, options.batch_bytes)
+
+
+def _read_files(paths: list[str], options: Options) -> Iterator[Row | Documents]:
     if options.format == "spacy" or any(path.endswith(".spacy") for path in paths):
         import_spacy()  # raises before the other files are read
-    yield from gather(_read_files(paths, options), options.batch_bytes)
-
-
-def _read_files(paths: Iterable[str], options: Options) -> Iterator[Documents]:
     for path in paths:
         name = options.format or recognise(path)
         if name not in FORMATS:
@@ -105,17 +102,13 @@ def recognise(path: str) -> str:
     if reads_once(path):
         shown = "standard input" if path == STANDARD_INPUT else path
         raise FileError(f"the format of {shown} must be named: --format " + "|".join(FORMATS))
-    if (suffix := Path(bare_name(path)).suffix.lower()) in BY_SUFFIX:
+    suffix = Path(bare_name(path)).suffix.lower()
+    if suffix in BY_SUFFIX and suffix not in UNSURE:
         return BY_SUFFIX[suffix]
     with open_bytes(path) as stream:
         start = stream.read(SAMPLE)
-    if start.startswith(b"PAR1"):
-        return _recognise_parquet(path)
-    return recognise_text(start.decode(errors="replace"))
-
-
-def _recognise_parquet(path: str) -> str:
-    """Tell tables of documents from tables of N-grams and count files."""
+    if not start.startswith(b"PAR1"):
+        return recognise_text(start.decode(errors="replace"))
     with naming(path), open_parquet(path) as file:
         columns = file.schema_arrow.names
         return "parquet" if {"items", "text"} & set(columns) and "start" not in columns else CONTEXTS
@@ -152,11 +145,8 @@ def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
     if not {"items", "text"} & set(names):
         raise InputError(f"the table has no column items or text; it has {name_some(map(str, frame.columns))}")
     for values in zip(*(frame[name].tolist() for name in names), strict=True):
-        row = {
-            name: value.tolist() if hasattr(value, "tolist") else value
-            for name, value in zip(names, values, strict=True)
-        }
-        yield {name: value for name, value in row.items() if value == value}  # noqa: PLR0124 - NaN is not
+        plain = (value.tolist() if hasattr(value, "tolist") else value for value in values)
+        yield {name: value for name, value in zip(names, plain, strict=True) if value == value}  # noqa: PLR0124 - NaN
 
 
 def _tags_are_last(lines: list[str]) -> bool:
@@ -167,19 +157,18 @@ def _tags_are_last(lines: list[str]) -> bool:
     return "O" in last if ("O" in last) != ("O" in first) else len(last) <= len(first)
 
 
-def _are_paths(sources: Any) -> bool:
-    """Whether sources are paths, not documents: a path, or a list of nothing else."""
-    if isinstance(sources, str | os.PathLike):
-        return True
-    return isinstance(sources, list | tuple) and all(isinstance(source, str | os.PathLike) for source in sources)
+def path_names(sources: Any) -> list[str]:
+    """Return the names of files, folders or globs; none if the sources are anything else."""
+    given = [sources] if isinstance(sources, str | os.PathLike) else sources
+    paths = isinstance(given, list | tuple) and all(isinstance(name, str | os.PathLike) for name in given)
+    return [os.fspath(name) for name in given] if paths else []
 
 
-def _from_python(documents: Iterable[Any], policy: Policy) -> Iterator[Row]:
+def _from_python(documents: Iterable[Any], skip_log: SkipLog) -> Iterator[Row]:
     """Read documents that are Python objects: mappings, or lists of items."""
     for number, document in enumerate(documents, 1):
-        place = f"document {number}"
         try:
             as_mapping = {"items": list(document)} if isinstance(document, list | tuple) else document
-            yield parse_document(as_mapping, place)
+            yield parse_document(as_mapping, Location(f"document {number}"))
         except InputError as error:
-            policy.bad(error)
+            skip_log.skip_or_raise(error)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from raregram.corpus.documents import (
     LARGEST_WHOLE,
-    Documents,
+    Location,
     Options,
     Row,
-    batches,
     open_bytes,
     read_whole,
     spans_from_offsets,
@@ -23,12 +22,8 @@ from raregram.errors import FileError, InputError, RaregramError, is_unicode
 CHUNK = 1 << 20  # bytes unpacked at a time
 
 
-def read_docbin(path: str, options: Options) -> Iterator[Documents]:
+def read_docbin(path: str, options: Options) -> Iterator[Row]:
     """Yield the documents of a DocBin file; items are the strings between white space, as everywhere."""
-    return batches(_rows(path), options.batch_bytes)
-
-
-def _rows(path: str) -> Iterator[Row]:
     spacy = import_spacy()
     with _damage_named(path), open_bytes(path) as stream:
         content = read_whole(stream, path)
@@ -36,23 +31,17 @@ def _rows(path: str) -> Iterator[Row]:
         docs = spacy.tokens.DocBin().from_bytes(content)
         del content
         read = docs.get_docs(spacy.vocab.Vocab())
-    number = 0
-    while True:
-        number += 1
+    for number in itertools.count(1):
         with _damage_named(path):
             doc = next(read, None)
             if doc is None:
                 return
-            row = _row(doc, f"{path}, document {number}")
+            offsets = [(entity.start_char, entity.end_char, entity.label_) for entity in doc.ents]
+            location = Location(path, "document", number)
+            if not all(map(is_unicode, (doc.text, *(label for _, _, label in offsets)))):
+                raise InputError(f"{location} is not valid Unicode")
+            row = Row(None, doc.text, spans_from_offsets(doc.text, offsets), location)
         yield row
-
-
-def _row(doc: Any, place: str) -> Row:
-    """Return a spaCy document as one of ours."""
-    offsets = [(entity.start_char, entity.end_char, entity.label_) for entity in doc.ents]
-    if not all(map(is_unicode, (doc.text, *(label for _, _, label in offsets)))):
-        raise InputError(f"{place} is not valid Unicode")
-    return None, doc.text, spans_from_offsets(doc.text, offsets), place
 
 
 @contextmanager

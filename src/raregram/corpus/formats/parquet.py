@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from raregram.corpus.documents import (
     BATCH_BYTES,
     LARGEST_WHOLE,
-    HeldFile,
+    BufferedFile,
+    Location,
     arrow_source,
     bare_name,
     naming,
@@ -39,7 +40,7 @@ def parquet_batches(path: str, most_rows: int, batch_bytes: int = BATCH_BYTES) -
         rows = _rows_of_a_batch(source, path, most_rows, batch_bytes)
         with open_parquet(source) as file:
             found = 0
-            for record_batch in check_sound(file.iter_batches(rows), path):
+            for record_batch in check_sound(file.iter_batches(rows), Location(path, "row")):
                 yield record_batch
                 found += len(record_batch)
             if found != file.metadata.num_rows:  # where a column breaks off, Arrow takes that for its end
@@ -63,7 +64,7 @@ def _seekable(path: str) -> str:
     if bare_name(path) == path and not reads_once(path):
         return path
     with open_bytes(path) as stream:
-        return HeldFile.hold(bare_name(path), read_whole(stream, path))
+        return BufferedFile(bare_name(path), read_whole(stream, path))
 
 
 def _rows_of_a_batch(source: str, path: str, most_rows: int, batch_bytes: int) -> int:
@@ -71,7 +72,7 @@ def _rows_of_a_batch(source: str, path: str, most_rows: int, batch_bytes: int) -
     with open_parquet(source) as file:
         columns = [file.metadata.schema.column(index) for index in range(file.metadata.num_columns)]
     texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
-    size = len(source.content) if isinstance(source, HeldFile) else Path(source).stat().st_size
+    size = len(source.content) if isinstance(source, BufferedFile) else Path(source).stat().st_size
     most = most_rows
     with open_parquet(source, read_dictionary=texts) as file:
         for index in range(file.metadata.num_row_groups):
@@ -85,24 +86,18 @@ def _rows_of_a_batch(source: str, path: str, most_rows: int, batch_bytes: int) -
     return most
 
 
-def check_sound(record_batches: Iterable[Any], source: str) -> Iterator[pa.RecordBatch]:
-    """Yield batches in which there is nothing that Arrow takes on trust: strings that are none, places outside."""
-    first = 1
+def check_sound(record_batches: Iterable[Any], location: Location) -> Iterator[pa.RecordBatch]:
+    """Yield batches in which there is nothing that Arrow takes on trust: strings that are none, offsets outside."""
     for record_batch in record_batches:
         try:
             record_batch.validate(full=True)
         except pa.ArrowException as error:
             for column in record_batch.columns:
-                _name_unsound_row(column, source, first)
-            raise FileError(f"{source}: {str(error).splitlines()[0]}") from error
+                for row in range(len(column)):
+                    try:
+                        column[row].as_py()
+                    except (pa.ArrowException, ValueError):
+                        raise InputError(f"{location.at(row)} is damaged or not valid UTF-8", row) from None
+            raise FileError(f"{location.source}: {str(error).splitlines()[0]}") from error
         yield record_batch
-        first += len(record_batch)
-
-
-def _name_unsound_row(column: pa.Array, source: str, first: int) -> None:
-    """Raise for the first row of a column that cannot be read, if there is one."""
-    for row in range(len(column)):
-        try:
-            column[row].as_py()
-        except (pa.ArrowException, ValueError):
-            raise InputError(f"{source}, row {first + row} is damaged or not valid UTF-8", row) from None
+        location = location.at(len(record_batch))

@@ -16,10 +16,9 @@ from typing import Any, BinaryIO
 from raregram.corpus.documents import (
     BATCH_BYTES,
     LARGEST_DOCUMENT,
-    Documents,
+    Location,
     Options,
     Row,
-    batches,
     open_bytes,
     read_whole,
 )
@@ -31,29 +30,26 @@ ARTICLE, END_OF_ARTICLE = re.compile(r"<REUTERS\b"), "</REUTERS>"
 NUMBER = re.compile(r'NEWID="(\d{1,18})"')
 
 
-def read_reuters_json(path: str, options: Options) -> Iterator[Documents]:
+def read_reuters_json(path: str, options: Options) -> Iterator[Row]:
     """Yield the articles of one of the npm package's files: a JSON array of objects with `id` and `body`."""
     with open_bytes(path) as stream:
         try:
             articles = json.loads(read_whole(stream, path, LARGEST_DOCUMENT).decode("utf-8-sig"))
-            found = [(_name(article["id"]), _plain(article.get("body") or "")) for article in articles]
+            # In a body lone surrogates are harmless, in an id they are not.
+            found = [
+                (_plain(article["id"]).encode().decode(), _plain(article.get("body") or "")) for article in articles
+            ]
         except InputError:
             raise
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise InputError(f"{path} is not a JSON array of Reuters articles") from None
-    return batches(_documents(found, path, options), options.batch_bytes)
+    return _documents(found, path, options)
 
 
-def read_reuters_sgml(path: str, options: Options) -> Iterator[Documents]:
+def read_reuters_sgml(path: str, options: Options) -> Iterator[Row]:
     """Yield the articles of one of the original files."""
     with open_bytes(path) as stream:
-        articles = _sgml_articles(stream, path)
-        yield from batches(_documents(articles, path, options), options.batch_bytes)
-
-
-def _name(value: Any) -> str:
-    """Return the number of an article as text; in a body lone surrogates are harmless, in a name they are not."""
-    return _plain(value).encode().decode()
+        yield from _documents(_sgml_articles(stream, path), path, options)
 
 
 def _plain(value: Any) -> str:
@@ -80,7 +76,7 @@ def _documents(articles: Iterable[tuple[str, str]], path: str, options: Options)
         digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=16).digest()
         if len(text.split()) >= FEWEST_WORDS and digest not in options.seen:
             options.seen.add(digest)
-            yield name, text, [], f"{path}, article {name}"
+            yield Row(name, text, [], Location(f"{path}, article {name}"))
 
 
 def _sgml_articles(stream: BinaryIO, path: str) -> Iterator[tuple[str, str]]:
@@ -98,7 +94,7 @@ def _sgml_articles(stream: BinaryIO, path: str) -> Iterator[tuple[str, str]]:
 def _number_and_body(article: str, path: str) -> tuple[str, str] | None:
     """Return what is in an article up to its end mark, if it has both.
 
-    Places are looked for one after the other: a pattern for all would take for ever where its end is missing.
+    The marks are looked for one after the other: a pattern for all would take for ever where its end is missing.
     """
     begin = ARTICLE.search(article)
     inside = article.find(">", begin.end()) if begin else -1

@@ -3,54 +3,35 @@
 from __future__ import annotations
 
 import codecs
+import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import BinaryIO, TypeAlias
-
-import numpy as np
 
 from raregram.corpus.documents import (
     LARGEST_DOCUMENT,
     LONGEST_LINE,
-    Documents,
+    Location,
     Options,
     Row,
-    batches,
+    Spans,
+    buffered,
     byte_lines,
-    hold,
-    make_batch,
     open_bytes,
-    printable_name,
     spans_from_offsets,
     too_large,
 )
 from raregram.corpus.formats.columns import decode_tags
 from raregram.errors import InputError, shorten
 
-Spans: TypeAlias = list[tuple[int, int, str]]
-
 ELEMENT = re.compile(r"</?([A-Za-z_]+)>")
 ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'"}
 
 
-def read_text(path: str, options: Options) -> Iterator[Documents]:
+def read_text(path: str, options: Options) -> Iterator[Row]:
     """Yield the documents of plain text: the file, its lines or its paragraphs."""
     if options.split == "file" and options.cut is not None:
-        if options.policy.on_error == "skip":  # then a text is looked through before its first piece is counted
-            path = hold(path)
         return _read_in_pieces(path, options, *options.cut)
-    return batches(_parsed(path, options, lambda text: (text, [])), options.batch_bytes)
-
-
-def read_stanford_slash(path: str, options: Options) -> Iterator[Documents]:
-    """Yield the documents of text in which each item carries its tag after a slash."""
-    return batches(_parsed(path, options, parse_slash), options.batch_bytes)
-
-
-def read_stanford_xml(path: str, options: Options) -> Iterator[Documents]:
-    """Yield the documents of text in which entities are elements."""
-    return batches(_parsed(path, options, parse_xml), options.batch_bytes)
+    return read_parsed(path, options, lambda text: (text, []))
 
 
 def parse_slash(text: str) -> tuple[list[str], Spans]:
@@ -100,25 +81,19 @@ def parse_xml(text: str) -> tuple[str, Spans]:
     return joined, spans_from_offsets(joined, offsets)
 
 
-def _parsed(path: str, options: Options, parse: Callable[[str], tuple[str | list[str], Spans]]) -> Iterator[Row]:
-    """Parse each text of a file; one that cannot be parsed is left to the policy."""
-    for name, text, place in _texts(path, options):
-        try:
-            yield name, *parse(text), place
-        except InputError as error:
-            options.policy.bad(InputError(f"{place}: {error}"))
-
-
-def _texts(path: str, options: Options) -> Iterator[tuple[str | None, str, str]]:
-    """Yield (id, text, place) of each document of a file of text; one that is not UTF-8 is left to the policy."""
+def read_parsed(path: str, options: Options, parse: Callable[[str], tuple[str | list[str], Spans]]) -> Iterator[Row]:
+    """Parse each text of a file; those that are not UTF-8, or cannot be parsed, are skipped or raise."""
+    name, unit = (os.fsencode(path).decode(errors="replace"), "") if options.split == "file" else (None, "line")
     with open_bytes(path) as stream:
         for first, data in _parts(byte_lines(stream, path), path, options.split):
-            name, place = (printable_name(path), path) if options.split == "file" else (None, f"{path}, line {first}")
+            location = Location(path, unit, first)
             try:
-                yield name, data.decode(), place
+                yield Row(name, *parse(data.decode()), location)
             except UnicodeDecodeError as error:
                 line = first + data.count(b"\n", 0, error.start)
-                options.policy.bad(InputError(f"{path}, line {line} is not valid UTF-8"))
+                options.skip_log.skip_or_raise(InputError(f"{path}, line {line} is not valid UTF-8"))
+            except InputError as error:
+                options.skip_log.skip_or_raise(InputError(f"{location}: {error}"))
 
 
 def _parts(lines: Iterator[tuple[int, bytes]], path: str, split: str) -> Iterator[tuple[int, bytes]]:
@@ -132,7 +107,7 @@ def _parts(lines: Iterator[tuple[int, bytes]], path: str, split: str) -> Iterato
             part.append(line)
             size += len(line) + 1
         if size > LARGEST_DOCUMENT:
-            raise too_large(f"{path}, line {first}", "Where lines or paragraphs are documents, say so: --split")
+            raise too_large(Location(path, "line", first), "Where lines or paragraphs are documents, say so: --split")
         if part and (split == "lines" or blank):
             yield first, b"\n".join(part)
             part, size = [], 0
@@ -140,40 +115,31 @@ def _parts(lines: Iterator[tuple[int, bytes]], path: str, split: str) -> Iterato
         yield first, b"\n".join(part)
 
 
-def _read_in_pieces(path: str, options: Options, n: int, kind: str) -> Iterator[Documents]:
+def _read_in_pieces(path: str, options: Options, n: int, kind: str) -> Iterator[Row]:
     """Yield one text as pieces that overlap by n - 1 items, so that each of its N-grams is in exactly one."""
-    if options.policy.on_error == "skip" and not _is_valid(path, options, n, kind):
-        return
-    with open_bytes(path) as stream:
-        overlap, begins = "", True
-        for piece, ends in _cut(_decoded(stream, path, options.batch_bytes), path, n, kind):
-            batch = make_batch([(printable_name(path), overlap + piece, [], path)])
-            yield replace(batch, begins=np.array([begins]), ends=np.array([ends]))
-            overlap, begins = _last_items(overlap + piece, n - 1, kind), False
-
-
-def _is_valid(path: str, options: Options, n: int, kind: str) -> bool:
-    """Whether a file is text all through; one that is not is left to the policy."""
-    try:
-        with open_bytes(path) as stream:
-            for _ in _cut(_decoded(stream, path, options.batch_bytes), path, n, kind):
+    if options.skip_log.on_error == "skip":  # then a text is checked as a whole before its first piece is counted
+        path = buffered(path)
+        try:
+            for _ in _cut(path, options.batch_bytes, n, kind):
                 pass
-    except InputError as error:
-        options.policy.bad(error)
-        return False
-    return True
+        except InputError as error:
+            options.skip_log.skip_or_raise(error)
+            return
+    name, overlap, begins = os.fsencode(path).decode(errors="replace"), "", True
+    for piece, ends in _cut(path, options.batch_bytes, n, kind):
+        yield Row(name, overlap + piece, [], Location(path), begins, ends)
+        overlap, begins = _last_items(overlap + piece, n - 1, kind), False
 
 
-def _cut(texts: Iterator[str], path: str, n: int, kind: str) -> Iterator[tuple[str, bool]]:
+def _cut(path: str, size: int, n: int, kind: str) -> Iterator[tuple[str, bool]]:
     """Cut running text after white space (or anywhere, for letters) into pieces of at least n items."""
-    ready, waiting, size = "", [""], 0
-    for text in texts:
-        words = kind == "words"
+    ready, waiting, length, words = "", [""], 0, kind == "words"
+    for text in _decoded(path, size):
         if words and text.isspace() and waiting[-1][-1:].isspace():
             continue  # nothing but more white space
         waiting.append(" " if words and text.isspace() else text)
-        size += len(waiting[-1])
-        if size > LONGEST_LINE:
+        length += len(waiting[-1])
+        if length > LONGEST_LINE:
             raise InputError(f"{path}: there are {LONGEST_LINE >> 20} MiB with fewer than {n} {kind}: is this text?")
         if words and not _after_last_space(waiting[-1]):
             continue  # nothing more can be cut off than before
@@ -183,14 +149,13 @@ def _cut(texts: Iterator[str], path: str, n: int, kind: str) -> Iterator[tuple[s
             if ready:
                 yield ready, False
             ready, joined = joined[:cut], joined[cut:]
-        waiting, size = [joined], len(joined)
+        waiting, length = [joined], len(joined)
     yield ready + "".join(waiting), True
 
 
 def _after_last_space(text: str) -> int:
-    """Return the place after the last white space of a text, 0 if it has none."""
-    last = text.rsplit(None, 1)
-    return len(text) if text[-1:].isspace() else len(text) - len(last[-1]) if len(last) > 1 else 0
+    """Return the offset after the last white space of a text, 0 if it has none."""
+    return len(text) + 1 - len((text + "x").rsplit(None, 1)[-1])
 
 
 def _last_items(text: str, size: int, kind: str) -> str:
@@ -201,18 +166,16 @@ def _last_items(text: str, size: int, kind: str) -> str:
     return "".join(word + " " for word in words)
 
 
-def _decoded(stream: BinaryIO, path: str, size: int) -> Iterator[str]:
-    """Decode a stream piece by piece; bytes that are not UTF-8 are named by their line."""
+def _decoded(path: str, size: int) -> Iterator[str]:
+    """Decode a file piece by piece; bytes that are not UTF-8 are named by their line."""
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
-    line = 1
-    while data := stream.read(size):
-        try:
-            yield decoder.decode(data)
-        except UnicodeDecodeError as error:
-            line += error.object[: error.start].count(b"\n")
-            raise InputError(f"{path}, line {line} is not valid UTF-8") from None
-        line += data.count(b"\n")
-    try:
-        yield decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        raise InputError(f"{path}, line {line} is not valid UTF-8") from None
+    line, data = 1, b"more"
+    with open_bytes(path) as stream:
+        while data:
+            data = stream.read(size)
+            try:
+                yield decoder.decode(data, final=not data)
+            except UnicodeDecodeError as error:
+                line += error.object[: error.start].count(b"\n")
+                raise InputError(f"{path}, line {line} is not valid UTF-8") from None
+            line += data.count(b"\n")
