@@ -14,10 +14,11 @@ import pyarrow as pa
 from raregram.counts.storage import Span, SpanRows
 from raregram.counts.table import Counts, Ints, compact
 from raregram.models import intervals, ratios, selection
-from raregram.models.base import BLOCK, Facts, LookupEstimator, ModelRows, Options, Parameters, Settings
+from raregram.models.base import BLOCK, Facts, ModelRows, Options, Parameters, Settings
 from raregram.models.frequencies import Index, pool
+from raregram.models.lookup import LookupEstimator
 from raregram.models.ratios import Floats
-from raregram.options import CRITERION, LAM, SEED, SIZE, UNSEEN
+from raregram.options import CRITERION, LAM, SEED, SIZE, UNSEEN, Option
 from raregram.text.vocabulary import Codes
 
 
@@ -25,12 +26,9 @@ from raregram.text.vocabulary import Codes
 class ProductParameters(Parameters):
     """The ridge, and the factor of an item that was never seen at its position."""
 
-    unseen: str = UNSEEN.default
+    options: ClassVar[tuple[Option[Any], ...]] = (LAM, UNSEEN)
 
-    def check(self) -> None:
-        """Raise `ParameterError` for whatever is out of its range."""
-        super().check()
-        UNSEEN.check(self.unseen, "fit")
+    unseen: str = UNSEEN.default
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,16 +133,11 @@ class Product(LookupEstimator):
 class SelectiveParameters(ProductParameters):
     """Which items are selected, too."""
 
+    options: ClassVar[tuple[Option[Any], ...]] = (LAM, UNSEEN, CRITERION, SIZE, SEED)
+
     criterion: str
     size: int  # items per position
     seed: int = SEED.default  # of the criterion "random"
-
-    def check(self) -> None:
-        """Raise `ParameterError` for whatever is out of its range."""
-        super().check()
-        CRITERION.check(self.criterion, "fit")
-        SIZE.check(self.size, "fit")
-        SEED.check(self.seed, "fit")
 
     def label(self) -> str:
         """Say the parameters in a few words."""

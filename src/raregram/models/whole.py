@@ -16,8 +16,9 @@ from raregram.counts.storage import Span, SpanRows, row_bytes
 from raregram.counts.table import Counts, compact
 from raregram.errors import InputError, ParameterError
 from raregram.models import ratios
-from raregram.models.base import LookupEstimator, ModelRows, Options, Parameters, Settings
+from raregram.models.base import ModelRows, Options, Parameters, Settings
 from raregram.models.frequencies import Index, pool
+from raregram.models.lookup import LookupEstimator
 from raregram.models.ratios import Floats
 from raregram.text.vocabulary import Codes
 
@@ -81,6 +82,11 @@ class Whole(LookupEstimator):
         found = (self._codes(self.keys[row]) == codes).all(axis=1)
         return np.where(found, self.index[row], self.index.dtype.type(0))[:, None]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, all tables and items together."""
+        return super().nbytes + self.keys.nbytes
+
     def _codes(self, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Undo `row_bytes`."""
         return keys.view(">i4" if self.settings.n > 1 else keys.dtype).reshape(-1, self.settings.n)
@@ -92,10 +98,10 @@ class Whole(LookupEstimator):
 
 @dataclass(frozen=True, kw_only=True)
 class NoParameters(Parameters):
-    """Nothing to choose."""
+    """No parameters; the lam in the header of a file is 0."""
 
     def label(self) -> str:
-        """Say nothing."""
+        """Return nothing to follow the name of the estimator."""
         return ""
 
 
