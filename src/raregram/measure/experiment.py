@@ -11,7 +11,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property, partial
 from importlib.metadata import version
@@ -255,29 +255,29 @@ def _run_target(
     plain, *with_ridge = tried
     curves = _best_by(with_ridge, lambda trial: (trial.estimator, trial.criterion, trial.size))
     say(f"scoring {target} on test")
-    scored = stored("test", lambda: _try_again(test, [plain, *curves]))
-    test_f1 = {_setting(trial): trial.f1 for trial in scored}
+    scored = stored("test", lambda: [replace(trial, f1=test.f1(test.fit(trial))) for trial in (plain, *curves)])
+    test_f1 = {trial: again.f1 for trial, again in zip((plain, *curves), scored, strict=True)}
     families = _families(curves, plain, test_f1)
     say(f"tuning the back-off estimator for {target}: {len(config.worths)} lam x {len(config.taus)} tau, and less")
     backoff = stored("backoff", lambda: list(valid.backoff(config.worths, config.taus)))
     smoothed = stored("smoothed", lambda: list(valid.smoothed()))
+    test_f1[choose(smoothed)] = test.f1(test.fit(choose(smoothed)))
     say(f"scoring the back-off estimator for {target} on test")
     limited, backoff_models = _limit_backoff(config, choose(backoff), valid, test)
     models = {name: test.fit(families[name]) for name in SHOWN_FAMILIES} | backoff_models
-    smoothed_entries = _with_best_on_test(smoothed, lambda best: test.smoothed((best.lam,)))
     say(f"evaluating the best models of {target}")
     evaluations, costs = _evaluate_and_time(config, models, splits, target)
     return {
         "cells": [
-            *(_entry(trial, test_f1.get(_setting(trial))) for trial in tried),
+            *(_entry(trial, test_f1.get(trial)) for trial in tried),
             *(_entry(trial, None) for trial in backoff if trial != choose(backoff)),
             *limited,
-            *smoothed_entries,
+            *(_entry(trial, test_f1.get(trial)) for trial in smoothed),
         ],
         "chosen": [
-            *({"family": name, **_entry(trial, test_f1[_setting(trial)])} for name, trial in families.items()),
+            *({"family": name, **_entry(trial, test_f1[trial])} for name, trial in families.items()),
             *({"family": name, **entry} for name, entry in zip(backoff_models, _shown(limited), strict=True)),
-            *({"family": "smoothed", **entry} for entry in smoothed_entries if entry["test_f1"] is not None),
+            {"family": "smoothed", **_entry(choose(smoothed), test_f1[choose(smoothed)])},
         ],
         "rooms": _model_sizes(valid, curves, families["selective"], test_f1),
         "evaluations": evaluations,
@@ -305,18 +305,7 @@ def _best_by(trials: Sequence[Trial], key: Callable[[Trial], Any]) -> list[Trial
     return [choose(group) for group in groups.values()]
 
 
-def _try_again(grid: Grid, trials: Sequence[Trial]) -> list[Trial]:
-    """Measure the settings of some trials on other contexts."""
-    wanted = {_setting(trial) for trial in trials}
-    found = list(grid.all_used([trial.lam for trial in trials if trial.criterion is None]))
-    for criterion in dict.fromkeys(trial.criterion for trial in trials if trial.criterion is not None):
-        lams = dict.fromkeys(trial.lam for trial in trials if trial.criterion == criterion)
-        sizes = [trial.size for trial in trials if trial.criterion == criterion and trial.size is not None]
-        found += [trial for trial in grid.selective((criterion,), sizes, tuple(lams)) if _setting(trial) in wanted]
-    return found
-
-
-def _families(curves: Sequence[Trial], plain: Trial, test_f1: dict[Any, float]) -> dict[str, Trial]:
+def _families(curves: Sequence[Trial], plain: Trial, test_f1: dict[Trial, float]) -> dict[str, Trial]:
     """Return the trial that stands for each family of estimators."""
     selective = [trial for trial in curves if trial.estimator == "selective"]
     by_criterion = _best_by(selective, lambda trial: trial.criterion)
@@ -325,7 +314,7 @@ def _families(curves: Sequence[Trial], plain: Trial, test_f1: dict[Any, float]) 
         "all used lam*": next(trial for trial in curves if trial.estimator == "product"),
         **{f"selective {trial.criterion}": trial for trial in by_criterion},
         "selective": choose(selective),
-        "selective, size read off the test curve": max(selective, key=lambda trial: test_f1[_setting(trial)]),
+        "selective, size read off the test curve": max(selective, key=test_f1.__getitem__),
     }
 
 
@@ -339,19 +328,10 @@ def _limit_backoff(
     entries, models = [], {}
     for limit in limits:
         model = valid.fit(replace(best, **limit))
-        entries.append(_entry(valid.measure(model), test.measure(model).f1))
+        entries.append(_entry(valid.measure(model), test.f1(model)))
         if limit in ({}, {"max_bytes": ONE_MB}):
             models["backoff, 1 MB" if limit else "backoff"] = model
     return entries, models
-
-
-def _with_best_on_test(
-    trials: Sequence[Trial], try_again: Callable[[Trial], Iterable[Trial]]
-) -> list[dict[str, Any]]:
-    """Return trials on validation, the best of them with its F1 on test."""
-    best = choose(trials)
-    (again,) = try_again(best)
-    return [_entry(trial, again.f1 if trial == best else None) for trial in trials]
 
 
 def _shown(limited: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -360,7 +340,7 @@ def _shown(limited: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _model_sizes(
-    grid: Grid, curves: Sequence[Trial], best: Trial, test_f1: dict[Any, float]
+    grid: Grid, curves: Sequence[Trial], best: Trial, test_f1: dict[Trial, float]
 ) -> list[dict[str, float | int | str]]:
     """Return the bytes of the models of the best criterion at every size, and all used."""
     return [
@@ -368,7 +348,7 @@ def _model_sizes(
             "criterion": trial.criterion or "all used",
             "size": trial.size or 0,
             "bytes": grid.fit(trial).nbytes,
-            "test_f1": test_f1[_setting(trial)],
+            "test_f1": test_f1[trial],
         }
         for trial in curves
         if trial.criterion in (best.criterion, None)
@@ -411,10 +391,6 @@ def _boundary_scores(model: Model, items: list[str]) -> list[float | None]:
     """Return the log ratio at every boundary, short enough to be stored."""
     scores = all_boundaries(model, pa.array(items, pa.string()))
     return [None if score is None else round(score, 3) for score in scores]
-
-
-def _setting(trial: Trial) -> tuple[str, str | None, int | None, float]:
-    return trial.estimator, trial.criterion, trial.size, trial.lam
 
 
 def _entry(trial: Trial, test_f1: float | None) -> dict[str, Any]:
