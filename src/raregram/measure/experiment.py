@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from raregram import options
 from raregram.atomic import atomic_path
 from raregram.corpus.documents import Options
 from raregram.corpus.formats import read_documents
@@ -35,22 +36,6 @@ from raregram.measure.score import all_boundaries, split_text
 from raregram.measure.tune import Grid, Trial, choose
 from raregram.models import ratios
 from raregram.models.model import Model
-from raregram.options import (
-    CRITERIA,
-    DENOMINATOR,
-    KIND,
-    LAMS,
-    PRIORS,
-    SEED,
-    SIDE,
-    SIZES,
-    SPLIT,
-    TAUS,
-    UNSEEN,
-    Denominator,
-    K,
-    N,
-)
 
 SPLITS = ("train", "valid", "test")
 RUNS = 10  # of scoring, for its mean time
@@ -77,28 +62,28 @@ class Config:
 
     corpus: str | tuple[str, ...] = "reuters"  # or paths of tagged documents in any format
     format: str | None = None  # of those; None: it is recognised
-    split: str = SPLIT.default  # what a document is in running text
-    seed: int = SEED.default
+    split: str = options.SPLIT.default  # what a document is in running text
+    seed: int = options.SEED.default
     train: int = 10_000  # documents
     valid: int = 3_000
     test: int = 3_000
-    n: int = N.default
-    side: str = SIDE.default
-    kind: str = KIND.default
+    n: int = options.N.default
+    side: str = options.SIDE.default
+    kind: str = options.KIND.default
     targets: tuple[str, ...] = ("LOC", "PER")
-    denominator: Denominator = DENOMINATOR.default
-    unseen: str = UNSEEN.default
-    k: int = K.default
-    criteria: tuple[str, ...] = CRITERIA
-    sizes: tuple[int, ...] = SIZES
-    lams: tuple[float, ...] = LAMS
+    denominator: options.Denominator = options.DENOMINATOR.default
+    unseen: str = options.UNSEEN.default
+    k: int = options.K.default
+    criteria: tuple[str, ...] = options.CRITERIA
+    sizes: tuple[int, ...] = options.SIZES
+    lams: tuple[float, ...] = options.LAMS
     suffixes: int = 5  # the longest of the back-off estimator, of items
     shapes: int = 8  # and of shapes
-    worths: tuple[float, ...] = PRIORS  # its lam times n_de
-    taus: tuple[float, ...] = TAUS
+    worths: tuple[float, ...] = options.PRIORS  # its lam times n_de
+    taus: tuple[float, ...] = options.TAUS
 
     def __post_init__(self) -> None:
-        """Raise `ParameterError` for whatever cannot be."""
+        """Raise `ParameterError` for a value out of its range."""
         for name in ("train", "valid", "test", "n", "k", "suffixes", "shapes"):
             check_count(name, "an experiment", getattr(self, name))
         check_count("seed", "an experiment", self.seed, at_least=0)
@@ -185,8 +170,8 @@ def load_corpus(config: Config) -> pa.Table:
     if config.corpus == "reuters":
         return tagged_reuters()
     sources = [config.corpus] if isinstance(config.corpus, str) else list(config.corpus)
-    options = Options(format=config.format, split=config.split)
-    parts = [documents_table(batch) for batch in read_documents(sources, options)]
+    reading = Options(format=config.format, split=config.split)
+    parts = [documents_table(batch) for batch in read_documents(sources, reading)]
     if not parts:
         raise InputError(f"there is no document in {', '.join(sources)}")
     if len({part.schema for part in parts}) > 1:
@@ -263,8 +248,9 @@ def _run_target(
     smoothed = stored("smoothed", lambda: list(valid.smoothed()))
     test_f1[choose(smoothed)] = test.f1(test.fit(choose(smoothed)))
     say(f"scoring the back-off estimator for {target} on test")
-    limited, backoff_models = _limit_backoff(config, choose(backoff), valid, test)
-    models = {name: test.fit(families[name]) for name in SHOWN_FAMILIES} | backoff_models
+    limited, shown = _limit_backoff(config, choose(backoff), valid, test)
+    models = {name: test.fit(families[name]) for name in SHOWN_FAMILIES}
+    models |= {name: model for name, (model, _) in shown.items()}
     say(f"evaluating the best models of {target}")
     evaluations, costs = _evaluate_and_time(config, models, splits, target)
     return {
@@ -276,7 +262,7 @@ def _run_target(
         ],
         "chosen": [
             *({"family": name, **_entry(trial, test_f1[trial])} for name, trial in families.items()),
-            *({"family": name, **entry} for name, entry in zip(backoff_models, _shown(limited), strict=True)),
+            *({"family": name, **entry} for name, (_, entry) in shown.items()),
             {"family": "smoothed", **_entry(choose(smoothed), test_f1[choose(smoothed)])},
         ],
         "rooms": _model_sizes(valid, curves, families["selective"], test_f1),
@@ -320,23 +306,21 @@ def _families(curves: Sequence[Trial], plain: Trial, test_f1: dict[Trial, float]
 
 def _limit_backoff(
     config: Config, best: Trial, valid: Grid, test: Grid
-) -> tuple[list[dict[str, Any]], dict[str, Model]]:
-    """Measure the best back-off setting without a limit, at every size and in every number of bytes."""
-    limits: list[dict[str, Any]] = [
-        {}, *({"size": size} for size in config.sizes), *({"max_bytes": most} for most in MAX_BYTES)
-    ]  # fmt: skip
-    entries, models = [], {}
+) -> tuple[list[dict[str, Any]], dict[str, tuple[Model, dict[str, Any]]]]:
+    """Measure the best back-off setting without a limit, at every size and in every number of bytes.
+
+    Returns:
+        The entries of all, and the model without a limit and that of 1 MB with their entries.
+    """
+    limits: list[dict[str, Any]] = [{}, *({"size": size} for size in config.sizes)]
+    limits += [{"max_bytes": most} for most in MAX_BYTES]
+    entries, shown = [], {}
     for limit in limits:
         model = valid.fit(replace(best, **limit))
         entries.append(_entry(valid.measure(model), test.f1(model)))
         if limit in ({}, {"max_bytes": ONE_MB}):
-            models["backoff, 1 MB" if limit else "backoff"] = model
-    return entries, models
-
-
-def _shown(limited: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the back-off model without a limit, and that of 1 MB."""
-    return [entry for entry in limited if entry["size"] is None and entry["max_bytes"] in (None, ONE_MB)]
+            shown["backoff, 1 MB" if limit else "backoff"] = model, entries[-1]
+    return entries, shown
 
 
 def _model_sizes(
@@ -405,15 +389,12 @@ def table_1() -> list[dict[str, float]]:
     rows = ((10**7, 2000, 10**4, 100), (10**7, 20, 10**4, 1), (10**7, 20, 10**4, 2), (10**7, 6, 10**4, 0))
     return [
         {
-            "n_de": n_de,
-            "f_de": f_de,
-            "n_nu": n_nu,
-            "f_nu": f_nu,
+            "n_de": n_de, "f_de": f_de, "n_nu": n_nu, "f_nu": f_nu,
             "mle": float(ratios.mle(f_nu, n_nu, f_de, n_de)),
             "direct": float(ratios.direct(f_nu, n_nu, f_de, n_de, 1e-5)),
         }
         for n_de, f_de, n_nu, f_nu in rows
-    ]
+    ]  # fmt: skip
 
 
 def _table_2(splits: Splits) -> list[dict[str, Any]]:

@@ -162,7 +162,8 @@ class _Terms:
         for k, span in enumerate(counts.units):
             keys = counts.rows[span].keys[:, 0]
             index[k, keys] = self.starts[k] + np.arange(len(keys))
-        self.indices = index[np.arange(counts.n), codes].ravel()  # (contexts * n,) the last index: items never seen
+        # (contexts * n,) the last index is for items never seen
+        self.indices: Ints = index[np.arange(counts.n), codes].ravel()
 
     def bins(self, criterion: str | None, sizes: Sequence[int]) -> Ints:
         """Return, for each item of each context, the bin of its context and of the first size that takes it in."""

@@ -64,7 +64,7 @@ class Parameters:
         """Raise `ParameterError` for spans that are longer than an N-gram."""
 
     def label(self) -> str:
-        """Say the parameters in a few words, to follow the name of the estimator."""
+        """Return the parameters in a few words, to follow the name of the estimator."""
         return f", lam {self.lam:.4g}"
 
 

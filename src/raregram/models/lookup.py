@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
-from raregram.counts.storage import Span
-from raregram.models.base import Estimator, ModelRows
+from raregram.counts.storage import Span, SpanRows
+from raregram.counts.table import Counts, Ints, compact
+from raregram.models.base import Estimator, ModelRows, Settings
 from raregram.models.explain import Term
 from raregram.models.frequencies import Index
 from raregram.models.ratios import Floats
@@ -21,6 +23,24 @@ class LookupEstimator(Estimator):
     """Looks up the frequencies of each span, and adds up their terms."""
 
     index: Index  # of the frequencies of all rows
+
+    @classmethod
+    def select(cls, f_nu: Ints, f_de: Ints, position: int, settings: Settings) -> npt.NDArray[np.bool_]:
+        """Return which rows of a position are used."""
+        return np.ones(len(f_nu), dtype=bool)
+
+    @classmethod
+    def fit(cls, counts: Counts, settings: Settings) -> Estimator:
+        """Store the frequencies of all rows, or of the selected ones."""
+        rows = []
+        for span in cls.required_spans(settings):
+            f_nu, f_de = counts.frequencies(span, settings.target, settings.denominator)
+            selected = cls.select(f_nu, f_de, span[0], settings)
+            kept = np.flatnonzero(selected | settings.params.keeps_seen)
+            values = np.column_stack([f_nu, f_de, selected])[kept]
+            rows.append(SpanRows(span, counts.rows[span].keys[kept], values))
+        items, rows = compact(counts.items, rows)
+        return cls.build(settings, items, {part.span: part for part in rows})
 
     @cached_property
     @abstractmethod

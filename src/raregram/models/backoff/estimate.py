@@ -156,11 +156,8 @@ class Backoff(Estimator):
             correction = self.correction(prior, index[reached], p.unit_lam if first else p.lam)
             step.parent[reached], step.prior[reached], step.correction[reached] = row_of_node[node], prior, correction
             pairs, order = PairTable.build(node, columns[-1] - offset, len(trie.names))
-            estimate, total, row_of_node = (
-                (prior + correction)[order],
-                (total[node] + correction)[order],
-                reached[order],
-            )
+            estimate, total = (prior + correction)[order], (total[node] + correction)[order]
+            row_of_node = reached[order]
             level = Suffixes(pairs, index[reached][order], total.astype(np.float32))
             trie = replace(trie, suffixes=(*trie.suffixes, level))
         return trie

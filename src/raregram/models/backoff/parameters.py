@@ -57,7 +57,7 @@ class BackoffParameters(Parameters):
             check_count(name, "fit", getattr(self, name), at_least=0, at_most=n)
 
     def label(self) -> str:
-        """Say the parameters in a few words."""
+        """Return the parameters in a few words."""
         selected = f" {self.criterion} {self.size:,}" if self.size else ""
         return f"{selected}{super().label()}, tau {self.tau:g}"
 

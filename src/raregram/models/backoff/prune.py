@@ -1,6 +1,6 @@
 """Which spans a back-off model stores: all that say something, the best of each length, or as many as fit.
 
-A suffix is reached over the shorter ones, so a shorter suffix is worth at least as much as the longer ones behind it.
+A suffix is reached over the shorter ones, so a shorter suffix scores at least as high as the longer ones behind it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _scores(rows: Rows, steps: Mapping[Span, Step], settings: Settings) -> dict[
             positions = spans.n if span == spans.anywhere else 1
             totals = settings.n_nu * positions, settings.n_de * positions
             seed = (p.seed, number)
-            scores[span] = selection.scores(p.criterion, f_nu, f_de, *totals, seed=seed).astype(np.float64)
+            scores[span] = selection.scores(p.criterion, f_nu, f_de, *totals, seed=seed)
     for first in (0, spans.n):
         suffixes = [span for span in spans.suffixes(first) if span in rows]
         for longer, shorter in zip(suffixes[:0:-1], suffixes[-2::-1], strict=True):
