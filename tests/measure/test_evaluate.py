@@ -10,7 +10,7 @@ import pytest
 import raregram as rg
 from raregram.errors import InputError, ParameterError
 from raregram.measure import evaluate as evaluation
-from raregram.measure.evaluate import bands_of, curve_ranks, evaluate, measure, ranking, recall_curve, top_hits
+from raregram.measure.evaluate import evaluate, measure, ranking, recall_curve
 
 # Units at lam = 0 with n_nu = 16 and n_de = 4: r = (f_nu + 1) / 18 / ((f_de + 1) / 6), so a 3/2, b 5/6, e 2/3, c 1/2,
 # d 1/3, and 1 for what was never seen. Best first: a, never, b, e, c, d.
@@ -66,10 +66,6 @@ def test_bands_by_hand(model, documents, training):
         assert as_tuple(bands[name]) == pytest.approx(values), name
 
 
-def test_bands_begin_at_one_two_and_six():
-    assert bands_of(np.array([0, 1, 2, 5, 6, 2**53])).tolist() == [0, 1, 2, 2, 3, 3]
-
-
 def test_results_are_plain_json(model, documents, training):
     result = evaluate(model, documents, k=3, training=training)
     written = json.loads(json.dumps(result.to_dict()))
@@ -80,13 +76,9 @@ def test_results_are_plain_json(model, documents, training):
     assert (written["target"], written["k"]) == ("LOC", 3)
 
 
-def test_eight_thousand_are_returned_unless_told_otherwise(model, documents):
-    """That is the paper's K."""
-    assert evaluate(model, documents).k == 8000
-
-
 @pytest.mark.parametrize("k", [0, -1, 1.5, True, None])
 def test_k_must_be_a_whole_number(model, documents, k):
+    assert evaluate(model, documents).k == 8000  # as in the paper, unless another is given
     with pytest.raises(ParameterError, match="k parameter of evaluate must be a whole number >= 1"):
         evaluate(model, documents, k=k)
 
@@ -98,11 +90,6 @@ def test_ties_of_a_long_ranking_keep_their_order():
     assert ranking(scores).tolist() == by_hand
 
 
-def test_no_more_than_k_are_hits_where_many_tie_at_the_threshold():
-    scores, correct = np.array([3.0, 1.0, 1.0, 1.0, np.nan]), np.array([True, False, True, True, True])
-    assert [top_hits(scores, correct, k) for k in (1, 2, 3, 4, 5, 9)] == [1, 1, 2, 3, 4, 4]
-
-
 def test_only_what_is_ranked_is_measured():
     """A band's order holds some of the types: the others neither count as types nor as correct."""
     correct = np.array([True, False, True, True])
@@ -112,34 +99,32 @@ def test_only_what_is_ranked_is_measured():
 
 
 def test_a_curve_has_all_ranks_of_a_short_ranking_and_few_of_a_long_one():
-    assert repr(curve_ranks(7).tolist()) == "[1, 2, 3, 4, 5, 6, 7]"  # whole numbers, also in JSON
-    ranks = curve_ranks(400_000)
+    assert repr(recall_curve(np.array([1]), 7)[0].tolist()) == "[1, 2, 3, 4, 5, 6, 7]"  # whole numbers, also in JSON
+    ranks, _ = recall_curve(np.array([1]), 400_000)
     assert (ranks[0], ranks[-1]) == (1, 400_000)
     assert 100 < len(ranks) <= 200
     steps = np.diff(np.log(ranks[ranks > 1000]))
     np.testing.assert_allclose(steps, steps.mean(), rtol=0.02)  # evenly spread on a logarithmic scale
 
 
-def test_the_curve_of_a_ranking_without_correct_types_stays_at_zero():
-    ranks, recalls = recall_curve(np.array([], int), 3)
-    assert (ranks.tolist(), recalls.tolist()) == ([1, 2, 3], [0, 0, 0])
-    assert curve_ranks(0).tolist() == [1]
-
-
-def test_the_curve_of_a_ranking_with_one_correct_type_is_a_step():
-    _, recalls = recall_curve(np.array([2]), 3)
-    assert recalls.tolist() == [0, 1, 1]
+@pytest.mark.parametrize(
+    ("found_at", "types", "ranks", "recalls"),
+    [([], 3, [1, 2, 3], [0, 0, 0]), ([], 0, [1], [0]), ([2], 3, [1, 2, 3], [0, 1, 1])],
+)
+def test_the_curve_of_a_ranking_with_few_correct_types_or_none(found_at, types, ranks, recalls):
+    assert [column.tolist() for column in recall_curve(np.array(found_at, int), types)] == [ranks, recalls]
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"side": "right"}, "the model is for n 1, left, words; the documents were counted for n 1, right, words"),
+        ({"contexts": ["a b"]}, "the model is for n 1, left, words; the documents were counted for n 2, left, words"),
         ({"kind": "letters"}, "the model is for n 1, left, words; the documents were counted for n 1, left, letters"),
     ],
 )
 def test_documents_of_another_kind_are_refused(model, change, message):
-    other = rg.Counts.from_contexts(["a"], ["LOC"], spans=["whole"], **change)
+    other = rg.Counts.from_contexts(**{"contexts": ["a"], "labels": ["LOC"], "spans": ["whole"], **change})
     with pytest.raises(InputError, match=message):
         evaluate(model, other)
 

@@ -11,7 +11,7 @@ from sklearn.metrics import average_precision_score
 import raregram as rg
 from conftest import corpora
 from raregram import options
-from raregram.errors import InputError, ParameterError
+from raregram.errors import InputError
 from raregram.measure import evaluate as evaluation
 from raregram.measure import tune as tuning
 from raregram.measure.evaluate import evaluate, f1_score, ranking, top_hits
@@ -113,16 +113,6 @@ def test_a_target_without_occurrences_measures_zero(counts, corpus):
     with pytest.raises(InputError, match="'LOC' never occurs in the validation documents"):
         tuning.Grid(counts, "LOC", fresh).check()
     assert {cell.f1 for cell in tuning.Grid(counts, "LOC", fresh).selective(["cet"], [5], [1e-3])} == {0.0}
-
-
-def test_evaluation_needs_whole_ngrams_of_the_same_kind(counts, corpus):
-    model = rg.fit(counts, "LOC")
-    units = rg.Counts.from_contexts(*corpus)
-    with pytest.raises(ParameterError, match="evaluation needs the whole N-grams"):
-        evaluate(model, units)
-    shorter = rg.Counts.from_contexts(["a b"], ["LOC"], spans=["whole"])
-    with pytest.raises(InputError, match="the model is for n 4, left, words; the documents were counted for n 2"):
-        evaluate(model, shorter)
 
 
 def test_f1_by_hand():

@@ -9,12 +9,9 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import raregram as rg
-from conftest import corpora
-from raregram.errors import InputError, ParameterError
 from raregram.measure.synthetic import SyntheticCorpus
 
 ESTIMATORS = ["backoff", "product", "selective"]
@@ -166,31 +163,6 @@ FITS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60)
-@given(corpora(n=3, min_size=3), FITS, st.sampled_from([0.0, 0.4, 1.0]), st.lists(st.floats(0.01, 0.99), min_size=2))
-def test_the_ratio_is_in_the_middle_and_a_higher_level_reaches_further(corpus, options, tau, levels):
-    counts = rg.Counts.from_contexts(*corpus, targets=["LOC"], spans=SPANS)
-    assume(0 < counts.sizes("LOC")[0] < counts.totals[0])
-    if options["estimator"] == "backoff":
-        options = {**options, "tau": tau}
-    model = rg.fit(counts, "LOC", **options)
-    probes = [*corpus[0], ["never", "a", "b"], ["never", "Never", "é"]]
-    ratio = model.log_ratio(probes)
-    before = np.zeros(len(probes))
-    for level in sorted(levels):
-        low, high = model.interval(probes, level).T
-        assert np.isfinite([low, high]).all()
-        np.testing.assert_allclose(low + high, 2 * ratio, atol=1e-9)
-        assert ((low <= ratio) & (ratio <= high)).all()
-        assert (high - low >= before - 1e-12).all()
-        before = high - low
-    z = NormalDist().inv_cdf((1 + max(levels)) / 2) / NormalDist().inv_cdf(0.975)
-    low, high = model.interval(probes).T
-    np.testing.assert_allclose(before, z * (high - low), atol=1e-9)  # 0.95 is the default
-    if options["estimator"] == "backoff":
-        assert (high > low).all()
-
-
 NGRAMS = ["he walked in", "she walked in", "he said that", "we talked at", "Mr Smith said", "the old Bank"]
 F_NU, F_DE = np.array([9, 3, 1, 4, 1, 2]), np.array([4, 6, 30, 2, 15, 9])
 
@@ -278,49 +250,3 @@ def test_the_interval_of_a_back_off_without_any_evidence_is_that_of_its_prior():
         assert low + high == 0
         widths.append(high - low)
     assert widths[0] > widths[1] > widths[2] > 0
-
-
-def test_every_form_of_input_has_the_same_interval():
-    counts = rg.Counts.from_ngrams(NGRAMS, F_NU, F_DE, target="T", spans=SPANS)
-    for estimator in ESTIMATORS:
-        model = rg.fit(counts, "T", estimator)
-        expected = model.interval(NGRAMS)
-        assert expected.shape == (6, 2)
-        rows = [ngram.split() for ngram in NGRAMS]
-        for form in (rows, np.array(rows), iter(NGRAMS), model.numbers(NGRAMS)):
-            np.testing.assert_array_equal(model.interval(form), expected)
-        np.testing.assert_array_equal(model.interval(NGRAMS[0]), expected[:1])
-        np.testing.assert_array_equal(np.concatenate([model.interval([ngram]) for ngram in NGRAMS]), expected)
-        assert model.interval([]).shape == (0, 2)
-        with pytest.raises(InputError, match="N-gram 2 has 2 words, expected 3"):
-            model.interval([NGRAMS[0], "two words"])
-        with pytest.raises(InputError, match=r"item numbers must have the shape \(N-grams, 3\)"):
-            model.interval(np.zeros((1, 2), int))
-
-
-def test_many_contexts_have_the_intervals_of_few():
-    counts = rg.Counts.from_ngrams(NGRAMS, F_NU, F_DE, target="T", spans=SPANS)
-    model = rg.fit(counts, "T", "backoff")
-    many = NGRAMS * 12_000  # more than are handled at a time
-    np.testing.assert_array_equal(model.interval(many), np.tile(model.interval(NGRAMS), (12_000, 1)))
-
-
-@pytest.mark.parametrize("estimator", ["mle", "direct", "smoothed"])
-def test_whole_ngrams_have_no_interval(estimator):
-    model = rg.fit(rg.Counts.from_ngrams(["a b", "b c"], [1, 2], [3, 4]), estimator=estimator)
-    with pytest.raises(ParameterError, match=f"the estimator '{estimator}' has no interval"):
-        model.interval(["a b"])
-    assert model.explain("a b").interval is None
-
-
-@pytest.mark.parametrize("level", [0, 1, -0.1, 1.5, 95, math.nan, math.inf, True, None, "0.9"])
-def test_levels_out_of_range_are_refused(level):
-    model = rg.fit(rg.Counts.from_ngrams(["a b", "b c"], [1, 2], [3, 4]), estimator="backoff")
-    with pytest.raises(ParameterError, match="level parameter of interval must be a number between 0 and 1"):
-        model.interval(["a b"], level)
-
-
-def test_levels_of_numpy_are_levels():
-    model = rg.fit(rg.Counts.from_ngrams(["a b", "b c"], [1, 2], [3, 4]), estimator="backoff")
-    np.testing.assert_array_equal(model.interval(["a b"], np.float64(0.5)), model.interval(["a b"], 0.5))
-    np.testing.assert_array_equal(model.interval(["a b"], np.float32(0.5)), model.interval(["a b"], 0.5))

@@ -193,18 +193,16 @@ def training_frequency(documents: Counts, training: Counts) -> Ints:
 def bands_of(seen: Ints) -> Ints:
     """Return the index of the band of each frequency in training.
 
-    >>> bands_of(np.array([0, 1, 5, 6])).tolist()
-    [0, 1, 2, 3]
+    >>> bands_of(np.array([0, 1, 2, 5, 6, 2**53])).tolist()
+    [0, 1, 2, 2, 3, 3]
     """
     return np.searchsorted([least for least, _ in BANDS.values()], seen, side="right") - 1
 
 
 def recall_curve(found_at: Ints, types: int) -> tuple[Ints, Floats]:
-    """Return the ranks of a curve and the recall at each, from the ranks of the correct types."""
-    ranks = curve_ranks(types)
+    """Return the ranks of a curve and the recall at each, from the ranks of the correct types.
+
+    A short curve has all ranks, a long one some that are evenly spread on a logarithmic scale.
+    """
+    ranks = np.unique(np.geomspace(1, max(types, 1), CURVE_POINTS).round().astype(np.int64))
     return ranks, np.searchsorted(found_at, ranks, side="right") / max(len(found_at), 1)
-
-
-def curve_ranks(types: int) -> Ints:
-    """Return the ranks at which a curve is drawn: all of a short one, else evenly spread on a logarithmic scale."""
-    return np.unique(np.geomspace(1, max(types, 1), CURVE_POINTS).round().astype(np.int64))

@@ -11,7 +11,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property, partial
 from importlib.metadata import version
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from raregram import options
 from raregram.atomic import atomic_path
 from raregram.corpus.documents import Options
 from raregram.corpus.formats import read_documents
@@ -35,22 +36,6 @@ from raregram.measure.score import all_boundaries, split_text
 from raregram.measure.tune import Grid, Trial, choose
 from raregram.models import ratios
 from raregram.models.model import Model
-from raregram.options import (
-    CRITERIA,
-    DENOMINATOR,
-    KIND,
-    LAMS,
-    PRIORS,
-    SEED,
-    SIDE,
-    SIZES,
-    SPLIT,
-    TAUS,
-    UNSEEN,
-    Denominator,
-    K,
-    N,
-)
 
 SPLITS = ("train", "valid", "test")
 RUNS = 10  # of scoring, for its mean time
@@ -77,28 +62,28 @@ class Config:
 
     corpus: str | tuple[str, ...] = "reuters"  # or paths of tagged documents in any format
     format: str | None = None  # of those; None: it is recognised
-    split: str = SPLIT.default  # what a document is in running text
-    seed: int = SEED.default
+    split: str = options.SPLIT.default  # what a document is in running text
+    seed: int = options.SEED.default
     train: int = 10_000  # documents
     valid: int = 3_000
     test: int = 3_000
-    n: int = N.default
-    side: str = SIDE.default
-    kind: str = KIND.default
+    n: int = options.N.default
+    side: str = options.SIDE.default
+    kind: str = options.KIND.default
     targets: tuple[str, ...] = ("LOC", "PER")
-    denominator: Denominator = DENOMINATOR.default
-    unseen: str = UNSEEN.default
-    k: int = K.default
-    criteria: tuple[str, ...] = CRITERIA
-    sizes: tuple[int, ...] = SIZES
-    lams: tuple[float, ...] = LAMS
+    denominator: options.Denominator = options.DENOMINATOR.default
+    unseen: str = options.UNSEEN.default
+    k: int = options.K.default
+    criteria: tuple[str, ...] = options.CRITERIA
+    sizes: tuple[int, ...] = options.SIZES
+    lams: tuple[float, ...] = options.LAMS
     suffixes: int = 5  # the longest of the back-off estimator, of items
     shapes: int = 8  # and of shapes
-    worths: tuple[float, ...] = PRIORS  # its lam times n_de
-    taus: tuple[float, ...] = TAUS
+    worths: tuple[float, ...] = options.PRIORS  # its lam times n_de
+    taus: tuple[float, ...] = options.TAUS
 
     def __post_init__(self) -> None:
-        """Raise `ParameterError` for whatever cannot be."""
+        """Raise `ParameterError` for a value out of its range."""
         for name in ("train", "valid", "test", "n", "k", "suffixes", "shapes"):
             check_count(name, "an experiment", getattr(self, name))
         check_count("seed", "an experiment", self.seed, at_least=0)
@@ -185,8 +170,8 @@ def load_corpus(config: Config) -> pa.Table:
     if config.corpus == "reuters":
         return tagged_reuters()
     sources = [config.corpus] if isinstance(config.corpus, str) else list(config.corpus)
-    options = Options(format=config.format, split=config.split)
-    parts = [documents_table(batch) for batch in read_documents(sources, options)]
+    reading = Options(format=config.format, split=config.split)
+    parts = [documents_table(batch) for batch in read_documents(sources, reading)]
     if not parts:
         raise InputError(f"there is no document in {', '.join(sources)}")
     if len({part.schema for part in parts}) > 1:
@@ -255,29 +240,30 @@ def _run_target(
     plain, *with_ridge = tried
     curves = _best_by(with_ridge, lambda trial: (trial.estimator, trial.criterion, trial.size))
     say(f"scoring {target} on test")
-    scored = stored("test", lambda: _try_again(test, [plain, *curves]))
-    test_f1 = {_setting(trial): trial.f1 for trial in scored}
+    scored = stored("test", lambda: [replace(trial, f1=test.f1(test.fit(trial))) for trial in (plain, *curves)])
+    test_f1 = {trial: again.f1 for trial, again in zip((plain, *curves), scored, strict=True)}
     families = _families(curves, plain, test_f1)
     say(f"tuning the back-off estimator for {target}: {len(config.worths)} lam x {len(config.taus)} tau, and less")
     backoff = stored("backoff", lambda: list(valid.backoff(config.worths, config.taus)))
     smoothed = stored("smoothed", lambda: list(valid.smoothed()))
+    test_f1[choose(smoothed)] = test.f1(test.fit(choose(smoothed)))
     say(f"scoring the back-off estimator for {target} on test")
-    limited, backoff_models = _limit_backoff(config, choose(backoff), valid, test)
-    models = {name: test.fit(families[name]) for name in SHOWN_FAMILIES} | backoff_models
-    smoothed_entries = _with_best_on_test(smoothed, lambda best: test.smoothed((best.lam,)))
+    limited, shown = _limit_backoff(config, choose(backoff), valid, test)
+    models = {name: test.fit(families[name]) for name in SHOWN_FAMILIES}
+    models |= {name: model for name, (model, _) in shown.items()}
     say(f"evaluating the best models of {target}")
     evaluations, costs = _evaluate_and_time(config, models, splits, target)
     return {
         "cells": [
-            *(_entry(trial, test_f1.get(_setting(trial))) for trial in tried),
+            *(_entry(trial, test_f1.get(trial)) for trial in tried),
             *(_entry(trial, None) for trial in backoff if trial != choose(backoff)),
             *limited,
-            *smoothed_entries,
+            *(_entry(trial, test_f1.get(trial)) for trial in smoothed),
         ],
         "chosen": [
-            *({"family": name, **_entry(trial, test_f1[_setting(trial)])} for name, trial in families.items()),
-            *({"family": name, **entry} for name, entry in zip(backoff_models, _shown(limited), strict=True)),
-            *({"family": "smoothed", **entry} for entry in smoothed_entries if entry["test_f1"] is not None),
+            *({"family": name, **_entry(trial, test_f1[trial])} for name, trial in families.items()),
+            *({"family": name, **entry} for name, (_, entry) in shown.items()),
+            {"family": "smoothed", **_entry(choose(smoothed), test_f1[choose(smoothed)])},
         ],
         "rooms": _model_sizes(valid, curves, families["selective"], test_f1),
         "evaluations": evaluations,
@@ -305,18 +291,7 @@ def _best_by(trials: Sequence[Trial], key: Callable[[Trial], Any]) -> list[Trial
     return [choose(group) for group in groups.values()]
 
 
-def _try_again(grid: Grid, trials: Sequence[Trial]) -> list[Trial]:
-    """Measure the settings of some trials on other contexts."""
-    wanted = {_setting(trial) for trial in trials}
-    found = list(grid.all_used([trial.lam for trial in trials if trial.criterion is None]))
-    for criterion in dict.fromkeys(trial.criterion for trial in trials if trial.criterion is not None):
-        lams = dict.fromkeys(trial.lam for trial in trials if trial.criterion == criterion)
-        sizes = [trial.size for trial in trials if trial.criterion == criterion and trial.size is not None]
-        found += [trial for trial in grid.selective((criterion,), sizes, tuple(lams)) if _setting(trial) in wanted]
-    return found
-
-
-def _families(curves: Sequence[Trial], plain: Trial, test_f1: dict[Any, float]) -> dict[str, Trial]:
+def _families(curves: Sequence[Trial], plain: Trial, test_f1: dict[Trial, float]) -> dict[str, Trial]:
     """Return the trial that stands for each family of estimators."""
     selective = [trial for trial in curves if trial.estimator == "selective"]
     by_criterion = _best_by(selective, lambda trial: trial.criterion)
@@ -325,42 +300,31 @@ def _families(curves: Sequence[Trial], plain: Trial, test_f1: dict[Any, float]) 
         "all used lam*": next(trial for trial in curves if trial.estimator == "product"),
         **{f"selective {trial.criterion}": trial for trial in by_criterion},
         "selective": choose(selective),
-        "selective, size read off the test curve": max(selective, key=lambda trial: test_f1[_setting(trial)]),
+        "selective, size read off the test curve": max(selective, key=test_f1.__getitem__),
     }
 
 
 def _limit_backoff(
     config: Config, best: Trial, valid: Grid, test: Grid
-) -> tuple[list[dict[str, Any]], dict[str, Model]]:
-    """Measure the best back-off setting without a limit, at every size and in every number of bytes."""
-    limits: list[dict[str, Any]] = [
-        {}, *({"size": size} for size in config.sizes), *({"max_bytes": most} for most in MAX_BYTES)
-    ]  # fmt: skip
-    entries, models = [], {}
+) -> tuple[list[dict[str, Any]], dict[str, tuple[Model, dict[str, Any]]]]:
+    """Measure the best back-off setting without a limit, at every size and in every number of bytes.
+
+    Returns:
+        The entries of all, and the model without a limit and that of 1 MB with their entries.
+    """
+    limits: list[dict[str, Any]] = [{}, *({"size": size} for size in config.sizes)]
+    limits += [{"max_bytes": most} for most in MAX_BYTES]
+    entries, shown = [], {}
     for limit in limits:
         model = valid.fit(replace(best, **limit))
-        entries.append(_entry(valid.measure(model), test.measure(model).f1))
+        entries.append(_entry(valid.measure(model), test.f1(model)))
         if limit in ({}, {"max_bytes": ONE_MB}):
-            models["backoff, 1 MB" if limit else "backoff"] = model
-    return entries, models
-
-
-def _with_best_on_test(
-    trials: Sequence[Trial], try_again: Callable[[Trial], Iterable[Trial]]
-) -> list[dict[str, Any]]:
-    """Return trials on validation, the best of them with its F1 on test."""
-    best = choose(trials)
-    (again,) = try_again(best)
-    return [_entry(trial, again.f1 if trial == best else None) for trial in trials]
-
-
-def _shown(limited: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the back-off model without a limit, and that of 1 MB."""
-    return [entry for entry in limited if entry["size"] is None and entry["max_bytes"] in (None, ONE_MB)]
+            shown["backoff, 1 MB" if limit else "backoff"] = model, entries[-1]
+    return entries, shown
 
 
 def _model_sizes(
-    grid: Grid, curves: Sequence[Trial], best: Trial, test_f1: dict[Any, float]
+    grid: Grid, curves: Sequence[Trial], best: Trial, test_f1: dict[Trial, float]
 ) -> list[dict[str, float | int | str]]:
     """Return the bytes of the models of the best criterion at every size, and all used."""
     return [
@@ -368,7 +332,7 @@ def _model_sizes(
             "criterion": trial.criterion or "all used",
             "size": trial.size or 0,
             "bytes": grid.fit(trial).nbytes,
-            "test_f1": test_f1[_setting(trial)],
+            "test_f1": test_f1[trial],
         }
         for trial in curves
         if trial.criterion in (best.criterion, None)
@@ -413,10 +377,6 @@ def _boundary_scores(model: Model, items: list[str]) -> list[float | None]:
     return [None if score is None else round(score, 3) for score in scores]
 
 
-def _setting(trial: Trial) -> tuple[str, str | None, int | None, float]:
-    return trial.estimator, trial.criterion, trial.size, trial.lam
-
-
 def _entry(trial: Trial, test_f1: float | None) -> dict[str, Any]:
     """Return a trial on validation and its F1 on test, the way the results hold it."""
     entry = asdict(trial)
@@ -429,15 +389,12 @@ def table_1() -> list[dict[str, float]]:
     rows = ((10**7, 2000, 10**4, 100), (10**7, 20, 10**4, 1), (10**7, 20, 10**4, 2), (10**7, 6, 10**4, 0))
     return [
         {
-            "n_de": n_de,
-            "f_de": f_de,
-            "n_nu": n_nu,
-            "f_nu": f_nu,
+            "n_de": n_de, "f_de": f_de, "n_nu": n_nu, "f_nu": f_nu,
             "mle": float(ratios.mle(f_nu, n_nu, f_de, n_de)),
             "direct": float(ratios.direct(f_nu, n_nu, f_de, n_de, 1e-5)),
         }
         for n_de, f_de, n_nu, f_nu in rows
-    ]
+    ]  # fmt: skip
 
 
 def _table_2(splits: Splits) -> list[dict[str, Any]]:

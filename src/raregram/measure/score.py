@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from raregram.corpus.contexts import Batch, read_contexts
-from raregram.corpus.documents import Documents, Location, Options, reads_once
+from raregram.corpus.documents import Location, Options, reads_once
 from raregram.corpus.formats.tables import from_batches
 from raregram.counts.count import context_files
 from raregram.counts.encode import split_documents
@@ -79,22 +79,18 @@ def score_contexts(model: Model, ngrams: NGramsLike, level: float | None = None)
 
 
 def score_rows(model: Model, name: str, content: pa.Array, location: Location) -> pa.Array:
-    """Return a list for each document of the column `items` or `text`; `location` is that of its first row."""
-    batch = pa.record_batch([content], names=[name])
-    parts = [score_documents(model, documents) for documents in from_batches([batch], location, Options())]
+    """Return a list for each document of the column `items` or `text`: the log ratios of its contexts, in order.
+
+    A document of L items has L - n + 1 of them, or none if it is too short; with pads, one at every boundary.
+    `location` is that of the first row.
+    """
+    batches = from_batches([pa.record_batch([content], names=[name])], location, Options())
+    parts = [score_items(model, *split_documents(documents, model.splitter)) for documents in batches]
     return pa.concat_arrays(parts) if parts else pa.array([], pa.list_(pa.float64()))
 
 
-def score_documents(model: Model, documents: Documents) -> pa.Array:
-    """Return a list for each document: the log ratios of its contexts, from the first to the last.
-
-    A document of L items has L - n + 1 of them, or none if it is too short; with pads, one at every boundary.
-    """
-    return score_items(model, *split_documents(documents, model.splitter))
-
-
 def score_items(model: Model, items: pa.Array, lengths: Ints) -> pa.Array:
-    """Return the same for documents that are split into items: these one after the other, and how many each has."""
+    """Return the same for documents that are split: their items one after the other, and how many each has."""
     s = model.settings
     if s.pad:
         items = items.dictionary_decode() if pa.types.is_dictionary(items.type) else items
@@ -139,14 +135,10 @@ def boundary_scores(model: Model, items: pa.Array, check: Callable[[], None] = l
         # All items that these boundaries need; a pad stands only where the document itself begins or ends.
         low, high = (max(begin - s.n, 0), end - 1) if s.side == "left" else (begin, end - 1 + s.n)
         piece = items[low:high]
-        scores = _score(model, piece)
+        scores = np.asarray(score_items(model, piece, np.array([len(piece)])).values)
         skipped = begin - low - first_and_last(s, len(piece))[0]
         parts.append(scores[skipped : skipped + end - begin])
     return np.concatenate(parts)
-
-
-def _score(model: Model, items: pa.Array) -> Floats:
-    return np.asarray(score_items(model, items, np.array([len(items)])).flatten(), dtype=np.float64)
 
 
 def all_boundaries(model: Model, items: pa.Array) -> list[float | None]:

@@ -12,14 +12,13 @@ For the back-off estimator: lam x tau, each fitted and scored, then shorter suff
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from raregram.counts.storage import find_rows
 from raregram.counts.table import Counts, Ints
 from raregram.errors import InputError, check_choice, check_count, check_lam
 from raregram.measure.evaluate import check_layout, correct_types, f1_score, top_hits, types_for
@@ -28,7 +27,7 @@ from raregram.models.fit import fit
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
 from raregram.options import ALPHAS, DENOMINATOR, PRIORS, SEED, TAUS, UNSEEN, Denominator, EstimatorName, K
-from raregram.text.vocabulary import ABSENT, encode_items
+from raregram.text.vocabulary import encode_items
 
 
 @dataclass(frozen=True)
@@ -90,16 +89,9 @@ class Grid:
 
     def smoothed(self, alphas: Sequence[float] = ALPHAS) -> Iterator[Trial]:
         """Try the ratio of smoothed frequencies of whole N-grams with every alpha."""
-        span, (n_nu, n_de) = self.counts.whole, self.counts.sizes(self.target, self.denominator)
-        keys = self.counts.rows[span].keys
-        codes = encode_items(self.contexts.items, self.counts.items)[self.contexts.rows[span].keys]
-        row, found = find_rows(keys, codes)
-        f_nu, f_de = (
-            np.where(found, f[row], 0) for f in self.counts.frequencies(span, self.target, self.denominator)
-        )
         for alpha in alphas:
-            ratio = ratios.smoothed(f_nu, n_nu, f_de, n_de, alpha, types=len(keys) + 1)
-            yield Trial(self.target, "smoothed", None, None, alpha, self._f1(ratios.log_on_grid(ratio)))
+            trial = Trial(self.target, "smoothed", None, None, alpha, 0.0)
+            yield replace(trial, f1=self.f1(self.fit(trial)))
 
     def backoff(self, priors: Sequence[float] = PRIORS, taus: Sequence[float] = TAUS) -> Iterator[Trial]:
         """Try the back-off estimator with every lam x tau, then with less at the best of them."""
@@ -111,8 +103,7 @@ class Grid:
                 tried.append(self._try_backoff(lam=prior / n_de, tau=tau))
                 yield tried[-1]
         best = choose(tried)
-        assert best.longest is not None
-        for longest in range(best.longest - 1, 0, -1):
+        for longest in range((best.longest or 0) - 1, 0, -1):
             yield self._try_backoff(lam=best.lam, tau=best.tau, longest=longest)
         if best.shapes:
             yield self._try_backoff(lam=best.lam, tau=best.tau, shapes=False)
@@ -123,9 +114,12 @@ class Grid:
     def measure(self, model: Model) -> Trial:
         """Measure a model of the back-off estimator on the contexts."""
         p = model.params
-        f1 = self._f1(model.log_ratio(types_for(model, self.contexts)))
         limits = (p.longest, bool(p.longest_shapes), p.max_bytes, model.nbytes)
-        return Trial(self.target, "backoff", p.criterion, p.size, p.lam, f1, p.tau, *limits)
+        return Trial(self.target, "backoff", p.criterion, p.size, p.lam, self.f1(model), p.tau, *limits)
+
+    def f1(self, model: Model) -> float:
+        """Return the F1 that a model reaches on the contexts."""
+        return self._f1(model.log_ratio(types_for(model, self.contexts)))
 
     def fit(self, trial: Trial) -> Model:
         """Fit the model of a trial."""
@@ -162,17 +156,14 @@ class _Terms:
         by_position = [counts.frequencies(span, grid.target, grid.denominator) for span in counts.units]
         self.f_nu, self.f_de = (np.concatenate(side) for side in zip(*by_position, strict=True))
         self.starts = np.cumsum([0, *(len(f_nu) for f_nu, _ in by_position)])
-        self.indices = self._indices_of_contexts()  # (contexts * n,) the last index is for items never seen
-
-    def _indices_of_contexts(self) -> Ints:
-        counts, contexts = self.grid.counts, self.grid.contexts
+        contexts = grid.contexts
         codes = encode_items(contexts.items, counts.items)[contexts.rows[contexts.whole].keys]
-        index = np.full((counts.n, len(counts.items) + 1), len(self.f_nu), dtype=np.int64)  # (n, items and ABSENT)
+        index = np.full((counts.n, len(counts.items) + 1), len(self.f_nu))  # (n, items and ABSENT, the last column)
         for k, span in enumerate(counts.units):
             keys = counts.rows[span].keys[:, 0]
             index[k, keys] = self.starts[k] + np.arange(len(keys))
-        assert ABSENT == -1  # the last column
-        return index[np.arange(counts.n), codes].ravel()
+        # (contexts * n,) the last index is for items never seen
+        self.indices: Ints = index[np.arange(counts.n), codes].ravel()
 
     def bins(self, criterion: str | None, sizes: Sequence[int]) -> Ints:
         """Return, for each item of each context, the bin of its context and of the first size that takes it in."""
@@ -180,17 +171,12 @@ class _Terms:
         if criterion is not None:
             check_choice("criterion", "tune", criterion, selection.CRITERIA)
             for k, (first, last) in enumerate(zip(self.starts[:-1], self.starts[1:], strict=True)):
-                tier[first:last] = np.searchsorted(sizes, self._rank(criterion, k, first, last), side="right")
+                f_nu, f_de = self.f_nu[first:last], self.f_de[first:last]
+                score = selection.scores(criterion, f_nu, f_de, self.n_nu, self.n_de, seed=(self.grid.seed, k))
+                best_first = np.lexsort((-(f_nu + f_de), -score))
+                tier[first + best_first] = np.searchsorted(sizes, np.arange(len(score)), side="right")
         n, tiers = self.grid.counts.n, len(sizes) + 1
         return np.repeat(np.arange(len(self.indices) // n) * tiers, n) + tier[self.indices]
-
-    def _rank(self, criterion: str, k: int, first: int, last: int) -> Ints:
-        """Return the rank of each item of a position in the order of selection."""
-        f_nu, f_de = self.f_nu[first:last], self.f_de[first:last]
-        score = selection.scores(criterion, f_nu, f_de, self.n_nu, self.n_de, seed=(self.grid.seed, k))
-        rank = np.empty(len(score), dtype=np.int64)
-        rank[np.lexsort((-(f_nu + f_de), -score))] = np.arange(len(score))
-        return rank
 
     def scores(self, bins: Ints, lam: float, tiers: int) -> Floats:
         """Return the log ratio of every context for every size: (contexts, tiers); the last tier is left out."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -17,12 +16,12 @@ import pyarrow as pa
 
 from raregram.counts.storage import Span, SpanRows
 from raregram.counts.table import LARGEST_TOTAL, Counts
-from raregram.errors import check_count, check_lam, must_be
+from raregram.errors import check_count, must_be
 from raregram.models import ratios
 from raregram.models.explain import Term
-from raregram.models.frequencies import Frequencies, Index
+from raregram.models.frequencies import Frequencies
 from raregram.models.ratios import Floats
-from raregram.options import DENOMINATOR, KIND, LAM, SIDE, N
+from raregram.options import DENOMINATOR, KIND, LAM, SIDE, N, Option
 from raregram.text.vocabulary import ABSENT, Codes
 
 Options: TypeAlias = Mapping[str, Any]  # the arguments of `fit`
@@ -43,6 +42,8 @@ HEADER: Facts = {
 class Parameters:
     """The parameters of an estimator."""
 
+    options: ClassVar[tuple[Option[Any], ...]] = (LAM,)  # by which parameters are checked
+
     lam: float = 0.0
     keeps_seen: bool = True  # whether all seen spans are stored: then what is not stored was never seen
 
@@ -55,14 +56,15 @@ class Parameters:
                 object.__setattr__(self, field.name, kind(value))
 
     def check(self) -> None:
-        """Raise `ParameterError` for whatever is out of its range."""
-        check_lam(self.lam, "fit")
+        """Raise `ParameterError` for a value out of its range."""
+        for option in self.options:
+            option.check(getattr(self, option.name), "fit")
 
     def check_lengths(self, n: int) -> None:
         """Raise `ParameterError` for spans that are longer than an N-gram."""
 
     def label(self) -> str:
-        """Say the parameters in a few words, to follow the name of the estimator."""
+        """Return the parameters in a few words, to follow the name of the estimator."""
         return f", lam {self.lam:.4g}"
 
 
@@ -83,14 +85,12 @@ class Settings:
     corpus: str | None = None  # the digest of the count file that the model was fitted from
 
     def __post_init__(self) -> None:
-        """Raise `ParameterError` for whatever is out of its range."""
-        SIDE.check(self.side, "fit")
-        KIND.check(self.kind, "fit")
-        DENOMINATOR.check(self.denominator, "fit")
-        for name in ("target", "corpus"):
-            if not isinstance(getattr(self, name), str if name == "target" else str | None):
+        """Raise `ParameterError` for a value out of its range."""
+        for option in (SIDE, KIND, DENOMINATOR, N):
+            option.check(getattr(self, option.name), "fit")
+        for name, kind in (("target", str), ("corpus", str | None)):
+            if not isinstance(getattr(self, name), kind):
                 raise must_be(name, "fit", "a string", getattr(self, name))
-        N.check(self.n, "fit")
         for name in ("n_nu", "n_de"):
             check_count(name, "fit", getattr(self, name), at_least=0, at_most=LARGEST_TOTAL)
         self.params.check_lengths(self.n)
@@ -216,12 +216,7 @@ class Estimator(ABC):
         return len(self.items)
 
     def encode_unknown(self, items: Sequence[str], remember: bool = True) -> tuple[Codes, Codes]:
-        """Return the codes of items outside of `items`: next to the boundary, and elsewhere.
-
-        Args:
-            items: the items.
-            remember: whether their shapes may be cached.
-        """
+        """Return the codes of items outside of `items`, next to the boundary and elsewhere; shapes may be cached."""
         codes = np.full(len(items), ABSENT, dtype=np.int32)
         return codes, codes
 
@@ -244,52 +239,9 @@ class Estimator(ABC):
         prior: float | None = None,
     ) -> Term:
         """Describe what a span adds, given the index of its frequencies; `names` are the items, then their shapes."""
+        first, f = self.settings.n if span[0] >= self.settings.n else 0, self.frequencies
         known = index > 0 or self.settings.params.keeps_seen
-        first = self.settings.n if span[0] >= self.settings.n else 0
-        return Term(
-            start=span[0] - first,
-            end=span[1] - first,
-            items=tuple(names[span[0] : span[1]]),
-            f_nu=int(self.frequencies.f_nu[index]) if known else None,
-            f_de=int(self.frequencies.f_de[index]) if known else None,
-            selected=bool(self.frequencies.selected[index]),
-            value=value,
-            kind=kind,
-            prior=prior,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class LookupEstimator(Estimator):
-    """An estimator with one term for each of its spans, which depends on the frequencies of that span alone."""
-
-    index: Index  # of the frequencies of all rows
-
-    @cached_property
-    @abstractmethod
-    def values(self) -> Floats:
-        """The term of each of the distinct frequencies."""
-
-    @abstractmethod
-    def find(self, codes: Codes) -> Index:
-        """Return the index of the frequencies of each span of each context: (contexts, spans)."""
-
-    def score(self, codes: Codes) -> Floats:
-        """Return the log ratio of each context from its codes, (contexts, n)."""
-        return np.asarray(self.values[self.find(codes)].sum(axis=1))
-
-    def terms(self, items: tuple[str, ...], codes: Codes) -> list[Term]:
-        """Return one term per span."""
-        found = zip(self.required_spans(self.settings), self.find(codes[None, :])[0].tolist(), strict=True)
-        return [self.term(span, items, index, float(self.values[index])) for span, index in found]
-
-    def span_rows(self, span: Span, keys: Codes, index: Index) -> ModelRows:
-        """Return the rows of one span."""
-        return ModelRows(span, keys, self.frequencies.columns(index), self.values[index])
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory, all tables and items together."""
-        names = {field.name for field in fields(self)} - {"unit_terms"}
-        tables = (*(getattr(self, name) for name in names), self.values)
-        return sum(int(table.nbytes) for table in tables if hasattr(table, "nbytes"))
+        f_nu, f_de = (int(f.f_nu[index]), int(f.f_de[index])) if known else (None, None)
+        start, end = span[0] - first, span[1] - first
+        selected = bool(f.selected[index])
+        return Term(start, end, tuple(names[span[0] : span[1]]), f_nu, f_de, selected, value, kind, prior)

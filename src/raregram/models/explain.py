@@ -17,7 +17,7 @@ HEADS = {
     "shapes": "corrected by the shapes next to the boundary: ratio before -> after",
     "items": "corrected by the items next to the boundary: ratio before -> after",
 }
-NOTES = {"anywhere": " (anywhere)", "none": " (no evidence)"}  # beside an item that is not held at its position
+NOTES = {"anywhere": " (anywhere)", "none": " (no evidence)"}  # beside an item that is not stored at its position
 
 Line = tuple[str, float | None]  # what is printed, and the term that it shows
 
@@ -26,15 +26,15 @@ Line = tuple[str, float | None]  # what is printed, and the term that it shows
 class Term:
     """What one span of the N-gram adds to the log ratio.
 
-    `kind` says what the frequencies are of. "item": the item at its position. In a back-off, where that is not held:
-    "anywhere", the item at whatever position; or else "shape", the item's shape at its position; or else "none". Then
+    `kind` says what the frequencies are of. "item": the item at its position. In a back-off, where it is not stored:
+    "anywhere", the item at any position; or else "shape", the item's shape at its position; or else "none". Then
     "shapes" and "items", suffixes next to the boundary.
     """
 
     start: int  # the span is items start..end-1, counted from 0
     end: int
     items: tuple[str, ...]
-    f_nu: int | None  # None: the model does not hold this span, so its frequencies are not known here
+    f_nu: int | None  # None: the model does not store this span, so its frequencies are not known here
     f_de: int | None
     selected: bool
     value: float
@@ -127,7 +127,7 @@ class Explanation:
         return max((abs(term.value) for term in self.terms if math.isfinite(term.value)), default=0) or 1.0
 
     def _text(self, term: Term) -> str:
-        """Show the items of a term; beside an item that is not held at its position, what stands for it."""
+        """Show the items of a term; beside an item that is not stored at its position, what stands for it."""
         if term.prior is not None or term.kind == "item":
             return term.text
         item = visible(self.ngram[term.start])

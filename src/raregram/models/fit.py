@@ -47,35 +47,29 @@ def fit(
             with zero frequencies. "backoff" has its own ways.
         seed: for the criterion "random".
         keep_seen: keep the frequencies of items that were seen but not selected, so that `explain` can show
-            them. They take room; with unseen="formula" they are always kept.
+            them. They take memory; with unseen="formula" they are always kept.
         tau: for "backoff", from here on: how much the units count; 1 takes them as independent, 0 leaves out all but
             the nearest.
         unit_lam: the ridge of units and of all shapes; None: ten times `lam`.
         longest: the longest suffix; None: the longest that was counted.
         shapes: whether to back off to shapes; None: if they were counted.
-        max_bytes: how much room the model may take in memory; its file takes less, but for very small ones.
+        max_bytes: how many bytes the model may take in memory; its file takes less, but for very small ones.
 
     >>> counts = Counts.from_contexts(["lives in", "said that", "was in"], ["LOC", None, "LOC"])
     >>> fit(counts, "LOC", lam=0, size=2).log_ratio(["is in", "said that"]).round(2)
     array([ 0.81, -1.96])
     """
     options = {
-        "criterion": criterion,
-        "size": size,
-        "lam": lam,
-        "unseen": unseen,
-        "seed": seed,
-        "keep_seen": keep_seen,
-        "tau": tau,
-        "unit_lam": unit_lam,
-        "longest": longest,
-        "shapes": shapes,
-        "max_bytes": max_bytes,
-    }
+        "criterion": criterion, "size": size, "lam": lam, "unseen": unseen, "seed": seed, "keep_seen": keep_seen,
+        "tau": tau, "unit_lam": unit_lam, "longest": longest, "shapes": shapes, "max_bytes": max_bytes,
+    }  # fmt: skip
     target = only_target(counts) if target is None else target
     n_nu, n_de = counts.sizes(target, denominator)
     found = find_estimator(estimator)
-    _check_evidence(target, n_nu, n_de)
+    if not n_nu:
+        raise InputError(f"the target {target!r} never occurs in these counts")
+    if not n_de:
+        raise InputError(f"every context belongs to {target!r}: there is nothing to compare with")
     settings = Settings(
         target=target,
         estimator=estimator,
@@ -99,11 +93,3 @@ def only_target(counts: Counts) -> str:
     if len(counts.targets) > 1:
         raise ParameterError(f"choose a target: the table has {', '.join(counts.targets)}")
     return counts.targets[0]
-
-
-def _check_evidence(target: str, n_nu: int, n_de: int) -> None:
-    """Raise where one of the two samples is empty."""
-    if not n_nu:
-        raise InputError(f"the target {target!r} never occurs in these counts")
-    if not n_de:
-        raise InputError(f"every context belongs to {target!r}: there is nothing to compare with")

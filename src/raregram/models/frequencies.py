@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 Index: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
 
-SMALL = 1 << 22  # keys below it are ranked by a table instead of a sort
-
 
 @dataclass(frozen=True)
 class Frequencies:
@@ -51,25 +49,10 @@ def pool(values: npt.NDArray[np.int64]) -> tuple[Frequencies, Index]:
     if (int(f_nu.max(initial=0)) + 1) * (largest + 1) >= 2**62:  # their product overflows: take their ranks
         f_nu, f_de = (np.unique(f, return_inverse=True)[1] for f in (f_nu, f_de))
         largest = int(f_de.max(initial=0))
-    size, rank = _rank((f_nu * (largest + 1) + f_de) * 2 + (selected != 0))
-    first = np.empty(size, dtype=np.int64)
+    keys, rank = np.unique((f_nu * (largest + 1) + f_de) * 2 + (selected != 0), return_inverse=True)
+    first = np.empty(len(keys), dtype=np.int64)
     first[rank] = np.arange(len(rank))
     distinct = np.concatenate([np.zeros((1, 3), np.int64), values[first]])
     index = (rank + 1).astype(np.min_scalar_type(len(distinct)))
     kind = np.int32 if distinct.max() < 2**31 else np.int64
     return Frequencies(distinct[:, 0].astype(kind), distinct[:, 1].astype(kind), distinct[:, 2].astype(bool)), index
-
-
-def _rank(keys: npt.NDArray[np.int64]) -> tuple[int, npt.NDArray[np.int64]]:
-    """Return the number of distinct keys, and the rank of each key among them."""
-    large = np.flatnonzero(keys >= SMALL)
-    small = np.minimum(keys, SMALL)
-    table = np.zeros(SMALL + 1, dtype=np.int64)
-    table[small] = 1
-    table[SMALL] = 0
-    present = np.flatnonzero(table)
-    table[present] = np.arange(len(present))
-    rank = table.take(small)
-    others, rank_of_large = np.unique(keys[large], return_inverse=True)
-    rank[large] = len(present) + rank_of_large
-    return len(present) + len(others), rank

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from raregram.atomic import PathLike
@@ -41,6 +40,7 @@ class Model:
     """Log ratios of N-grams for one target. Made by `fit`, or read by `load`."""
 
     noun: ClassVar[str] = "N-gram"  # in messages
+    remember: ClassVar[bool] = True  # whether tables for encoding texts, and their shapes, may be kept
 
     estimator: Estimator
 
@@ -103,20 +103,15 @@ class Model:
         """Return the natural logarithm of each N-gram's likelihood ratio: one float64 per N-gram.
 
         Args:
-            ngrams: strings, lists of items, or an integer array (N-grams, n) of item numbers: indices into
-                `items`, -1 for any other item.
+            ngrams: strings, lists of items, or an integer array (N-grams, n) of codes: indices into `items`, -1 for
+                any other item.
 
         For `mle` and `direct` it is minus infinity where f_nu is 0; for `mle`, infinite where f_de is 0, and
         NaN where both are 0; `smoothed` with lam = 0 is `mle`.
         """
-        if not _is_encoded(ngrams):
-            ngrams = _as_sequence(ngrams)
+        ngrams = _as_sequence(ngrams)
         estimator = self.estimator.prepared() if len(ngrams) > len(self.items) else self.estimator
-        if _is_encoded(ngrams):
-            self._check_codes(ngrams)
-            return estimator.score(ngrams)
-        parts = [estimator.score(self._encode(part, first)) for first, part in chunks(ngrams)]
-        return np.concatenate(parts) if parts else np.empty(0)
+        return np.concatenate([np.empty(0), *map(estimator.score, self._parts(ngrams))])
 
     def interval(self, ngrams: NGramsLike, level: Any = LEVEL.default) -> Floats:
         """Return an interval for the log ratio of each N-gram, (N-grams, 2): its lower and its upper end.
@@ -135,10 +130,8 @@ class Model:
                 f"the estimator {self.settings.estimator!r} has no interval: an N-gram never seen would have none. "
                 "Fit 'backoff', 'product' or 'selective'"
             )
-        codes = ngrams if _is_encoded(ngrams) else self.numbers(ngrams)
-        self._check_codes(codes)
         parts = [np.empty((0, 2))]
-        for _, part in chunks(codes):
+        for part in self._parts(_as_sequence(ngrams)):
             middle = self.estimator.score(part)
             reach = intervals.half_width(self.estimator.variance(part), float(level))
             parts.append(np.column_stack([middle - reach, middle + reach]))
@@ -159,51 +152,51 @@ class Model:
         return parse_ngrams(ngrams, s.n, s.kind, where, s.side if s.pad else None)
 
     def numbers(self, ngrams: NGramsLike) -> Codes:
-        """Return the item numbers of N-grams, (N-grams, n), with -1 for items that the model does not know."""
-        ngrams = _as_sequence(ngrams)
-        parts = [self._encode(part, first) for first, part in chunks(ngrams)]
-        return np.concatenate(parts) if parts else np.empty((0, self.settings.n), np.int32)
+        """Return the codes of N-grams, (N-grams, n), with -1 for items that the model does not know."""
+        return np.concatenate([np.empty((0, self.settings.n), np.int32), *self._parts(_as_sequence(ngrams))])
 
     def number_rows(self, items: pa.Array, keys: Codes) -> Codes:
-        """Return the item numbers of N-grams that are given as indices into some items: (N-grams, n)."""
-        return self._take(*self._encode_items(items), keys)
+        """Return the codes of N-grams that are given as indices into some items: (N-grams, n)."""
+        codes = self._look_up(items)
+        return self._encode_keys(codes, items.filter(pa.array(codes == ABSENT)), keys)
+
+    def _parts(self, ngrams: NGramsLike) -> Iterator[Codes]:
+        """Yield the codes of N-grams, a part at a time, so that memory stays flat; codes are taken as they are."""
+        if isinstance(ngrams, np.ndarray) and np.issubdtype(ngrams.dtype, np.integer):
+            last = self.estimator.num_codes - 1
+            if ngrams.ndim != 2 or ngrams.shape[1] != self.settings.n:
+                raise InputError(f"item numbers must have the shape (N-grams, {self.settings.n}), got {ngrams.shape}")
+            if ngrams.size and (ngrams.min() < ABSENT or ngrams.max() > last):
+                raise InputError(f"item numbers must be from {ABSENT} to {last}")
+            yield from (part for _, part in chunks(ngrams))
+        else:
+            yield from (self._encode(part, first) for first, part in chunks(ngrams))
 
     def _encode(self, ngrams: NGramsLike, first: int) -> Codes:
-        """Encode N-grams of which the first is the caller's row `first`."""
-        texts = one_string_array(ngrams)
+        """Encode N-grams of which the first is the caller's row `first`; an error names the row."""
+        n, texts = self.settings.n, one_string_array(ngrams) if self.remember else None
         if texts is not None:
             keys, lengths, others = self._encoder.encode(texts)
-            if (lengths == self.settings.n).all():
-                keys = keys.reshape(-1, self.settings.n)
-                if not self.estimator.uses_shapes:
-                    return np.where(keys < len(self.items), keys, np.int32(ABSENT))
+            if (lengths == n).all():
                 known = np.arange(len(self.items), dtype=np.int32)
-                nearest, elsewhere = (np.concatenate([known, codes]) for codes in self._encode_items(others))
-                return self._take(nearest, elsewhere, keys)
-        return self._encode_parsed(ngrams, first)
-
-    def _encode_parsed(self, ngrams: NGramsLike, first: int) -> Codes:
-        """Do the same for N-grams of any kind, padded where that is asked for; a wrong one is named."""
+                codes = np.concatenate([known, np.full(len(others), ABSENT, np.int32)])
+                return self._encode_keys(codes, others, keys.reshape(-1, n))
         encoded = self.parse(ngrams, lambda row: f"{self.noun} {first + row + 1}").items.dictionary_encode()
-        return self.number_rows(encoded.dictionary, np.asarray(encoded.indices).reshape(-1, self.settings.n))
+        return self.number_rows(encoded.dictionary, np.asarray(encoded.indices).reshape(-1, n))
 
-    def _encode_items(self, items: pa.Array) -> tuple[Codes, Codes]:
-        """Return the codes of items next to the boundary, and elsewhere."""
-        codes = encode_items(items, self.items)
-        unknown = np.flatnonzero(codes < 0)
-        if not self.estimator.uses_shapes or not len(unknown):
-            return codes, codes
-        nearest, elsewhere = codes.copy(), codes.copy()
-        others = items.take(pa.array(unknown)).to_pylist()
-        nearest[unknown], elsewhere[unknown] = self.estimator.encode_unknown(others)
-        return nearest, elsewhere
+    def _encode_keys(self, codes: Codes, unknown: pa.Array, keys: Codes) -> Codes:
+        """Return the codes of N-grams from those of their items; the unknown ones may have codes by their shapes."""
+        if not len(unknown) or not self.estimator.uses_shapes:
+            return codes[keys]
+        nearest, absent, position = codes.copy(), codes == ABSENT, self.settings.nearest
+        nearest[absent], codes[absent] = self.estimator.encode_unknown(unknown.to_pylist(), self.remember)
+        encoded = codes[keys]
+        encoded[:, position] = nearest[keys[:, position]]
+        return encoded
 
-    def _take(self, nearest: Codes, elsewhere: Codes, keys: Codes) -> Codes:
-        """Return the codes of N-grams, given the codes of their items next to the boundary, and elsewhere."""
-        codes, position = elsewhere[keys], self.settings.nearest
-        if nearest is not elsewhere:
-            codes[:, position] = nearest[keys[:, position]]
-        return codes
+    def _look_up(self, items: pa.Array) -> Codes:
+        """Return the code of each item, `ABSENT` where the model does not know it."""
+        return encode_items(items, self.items)
 
     @cached_property
     def _encoder(self) -> Encoder:
@@ -213,14 +206,6 @@ class Model:
     def splitter(self) -> Encoder:
         """An encoder of documents, by vocabularies of their own."""
         return Encoder(pa.array([], pa.string()), self.settings.kind)
-
-    def _check_codes(self, codes: npt.NDArray[np.integer[Any]]) -> None:
-        """Raise unless these are item numbers of N-grams of this model."""
-        if codes.ndim != 2 or codes.shape[1] != self.settings.n:
-            raise InputError(f"item numbers must have the shape (N-grams, {self.settings.n}), got {codes.shape}")
-        last = self.estimator.num_codes - 1
-        if codes.size and (codes.min() < ABSENT or codes.max() > last):
-            raise InputError(f"item numbers must be from {ABSENT} to {last}")
 
 
 def _check_shape(header: Mapping[str, Any], path: PathLike) -> None:
@@ -240,11 +225,6 @@ def _check_rows(settings: Settings, rows: Mapping[Span, SpanRows]) -> None:
         times = settings.n if start >= 2 * settings.n else 1  # an item at whatever position may be everywhere
         if (part.values > np.array([settings.n_nu, settings.n_de, 1]) * [times, times, 1]).any():
             raise ValueError("a frequency is above its total")
-
-
-def _is_encoded(ngrams: NGramsLike) -> bool:
-    """Whether these are item numbers already."""
-    return isinstance(ngrams, np.ndarray) and np.issubdtype(ngrams.dtype, np.integer)
 
 
 def _as_sequence(ngrams: NGramsLike) -> NGramsLike:

@@ -130,25 +130,19 @@ def log_on_grid(ratio: Floats, power: float = 1.0, grid: float = GRID) -> Floats
 def frequencies(
     f_nu: npt.ArrayLike, n_nu: npt.ArrayLike, f_de: npt.ArrayLike, n_de: npt.ArrayLike
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the four as float64 arrays, or raise `InputError` for what cannot be a frequency."""
-    nu, de = (f_nu, n_nu, "nu"), (f_de, n_de, "de")
-    (f_nu, n_nu), (f_de, n_de) = (_checked_pair(*side) for side in (nu, de))
+    """Return the four as float64 arrays, or raise `InputError`, which shows the first value that is no frequency."""
+    f_nu, n_nu, f_de, n_de = (
+        _whole(values, name) for values, name in ((f_nu, "f_nu"), (n_nu, "n_nu"), (f_de, "f_de"), (n_de, "n_de"))
+    )
+    for f, n, side in ((f_nu, n_nu, "nu"), (f_de, n_de, "de")):
+        try:
+            above = np.flatnonzero(f > n)
+        except ValueError:
+            raise InputError(f"f_{side} of shape {f.shape} and n_{side} of shape {n.shape} do not fit") from None
+        if len(above):
+            f_first, n_first = (wide.flat[above[0]] for wide in np.broadcast_arrays(f, n))
+            raise InputError(f"a frequency is above its total: f_{side} = {f_first:.0f} but n_{side} = {n_first:.0f}")
     return f_nu, n_nu, f_de, n_de
-
-
-def _checked_pair(f: npt.ArrayLike, n: npt.ArrayLike, side: str) -> tuple[Floats, Floats]:
-    """Check one side's frequencies against its total; messages show the first offender."""
-    f, n = _whole(f, f"f_{side}"), _whole(n, f"n_{side}")
-    try:
-        above = f > n
-    except ValueError:
-        raise InputError(f"f_{side} of shape {f.shape} and n_{side} of shape {n.shape} do not fit") from None
-    if above.any():
-        f_wide, n_wide = np.broadcast_arrays(f, n)
-        raise InputError(
-            f"a frequency is above its total: f_{side} = {f_wide[above][0]:.0f} but n_{side} = {n_wide[above][0]:.0f}"
-        )
-    return f, n
 
 
 def _whole(values: npt.ArrayLike, name: str) -> Floats:

@@ -12,12 +12,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from raregram.counts.storage import Span, SpanRows
-from raregram.counts.table import Counts, Ints, compact
+from raregram.counts.table import Counts, Ints
 from raregram.models import intervals, ratios, selection
-from raregram.models.base import BLOCK, Facts, LookupEstimator, ModelRows, Options, Parameters, Settings
+from raregram.models.base import BLOCK, Facts, ModelRows, Options, Parameters, Settings
 from raregram.models.frequencies import Index, pool
+from raregram.models.lookup import LookupEstimator
 from raregram.models.ratios import Floats
-from raregram.options import CRITERION, LAM, SEED, SIZE, UNSEEN
+from raregram.options import CRITERION, LAM, SEED, SIZE, UNSEEN, Option
 from raregram.text.vocabulary import Codes
 
 
@@ -25,12 +26,9 @@ from raregram.text.vocabulary import Codes
 class ProductParameters(Parameters):
     """The ridge, and the factor of an item that was never seen at its position."""
 
-    unseen: str = UNSEEN.default
+    options: ClassVar[tuple[Option[Any], ...]] = (LAM, UNSEEN)
 
-    def check(self) -> None:
-        """Raise `ParameterError` for whatever is out of its range."""
-        super().check()
-        UNSEEN.check(self.unseen, "fit")
+    unseen: str = UNSEEN.default
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,24 +45,6 @@ class Product(LookupEstimator):
     def required_spans(cls, settings: Settings) -> list[Span]:
         """Return one span per position."""
         return [(k, k + 1) for k in range(settings.n)]
-
-    @classmethod
-    def select(cls, f_nu: Ints, f_de: Ints, position: int, settings: Settings) -> npt.NDArray[np.bool_]:
-        """Return which items of a position are used."""
-        return np.ones(len(f_nu), dtype=bool)
-
-    @classmethod
-    def fit(cls, counts: Counts, settings: Settings) -> Product:
-        """Store the frequencies of all items, or of the selected ones."""
-        rows = []
-        for span in cls.required_spans(settings):
-            f_nu, f_de = counts.frequencies(span, settings.target, settings.denominator)
-            selected = cls.select(f_nu, f_de, span[0], settings)
-            kept = np.flatnonzero(selected | settings.params.keeps_seen)
-            values = np.column_stack([f_nu, f_de, selected])[kept]
-            rows.append(SpanRows(span, counts.rows[span].keys[kept], values))
-        items, rows = compact(counts.items, rows)
-        return cls.build(settings, items, {part.span: part for part in rows})
 
     @classmethod
     def build(cls, settings: Settings, items: pa.Array, rows: Mapping[Span, SpanRows]) -> Product:
@@ -135,19 +115,14 @@ class Product(LookupEstimator):
 class SelectiveParameters(ProductParameters):
     """Which items are selected, too."""
 
+    options: ClassVar[tuple[Option[Any], ...]] = (LAM, UNSEEN, CRITERION, SIZE, SEED)
+
     criterion: str
     size: int  # items per position
     seed: int = SEED.default  # of the criterion "random"
 
-    def check(self) -> None:
-        """Raise `ParameterError` for whatever is out of its range."""
-        super().check()
-        CRITERION.check(self.criterion, "fit")
-        SIZE.check(self.size, "fit")
-        SEED.check(self.seed, "fit")
-
     def label(self) -> str:
-        """Say the parameters in a few words."""
+        """Return the parameters in a few words."""
         return f" {self.criterion} {self.size:,}{super().label()}"
 
 

@@ -13,11 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from raregram.counts.storage import Span, SpanRows, row_bytes
-from raregram.counts.table import Counts, compact
+from raregram.counts.table import Counts
 from raregram.errors import InputError, ParameterError
 from raregram.models import ratios
-from raregram.models.base import LookupEstimator, ModelRows, Options, Parameters, Settings
+from raregram.models.base import Estimator, ModelRows, Options, Parameters, Settings
 from raregram.models.frequencies import Index, pool
+from raregram.models.lookup import LookupEstimator
 from raregram.models.ratios import Floats
 from raregram.text.vocabulary import Codes
 
@@ -45,22 +46,18 @@ class Whole(LookupEstimator):
         return [(0, settings.n)]
 
     @classmethod
-    def fit(cls, counts: Counts, settings: Settings) -> Whole:
+    def fit(cls, counts: Counts, settings: Settings) -> Estimator:
         """Store the frequencies of all N-grams."""
-        (span,) = cls.required_spans(settings)
-        if span not in counts.rows:
+        if counts.whole not in counts.rows:
             raise ParameterError(
                 f"the estimator {cls.name!r} needs whole N-grams, and this table counts none: "
                 "count again with the spans 'units' and 'whole'"
             )
-        f_nu, f_de = counts.frequencies(span, settings.target, settings.denominator)
-        if not len(f_nu):
+        if not len(counts.rows[counts.whole]):
             raise InputError(
                 f"this table holds no whole N-grams any more: min_count {counts.min_count} dropped them all"
             )
-        values = np.column_stack([f_nu, f_de, np.ones_like(f_nu)])
-        items, (rows,) = compact(counts.items, [SpanRows(span, counts.rows[span].keys, values)])
-        return cls.build(settings, items, {span: rows})
+        return super().fit(counts, settings)
 
     @classmethod
     def build(cls, settings: Settings, items: pa.Array, rows: Mapping[Span, SpanRows]) -> Whole:
@@ -81,6 +78,11 @@ class Whole(LookupEstimator):
         found = (self._codes(self.keys[row]) == codes).all(axis=1)
         return np.where(found, self.index[row], self.index.dtype.type(0))[:, None]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, all tables and items together."""
+        return super().nbytes + self.keys.nbytes
+
     def _codes(self, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Undo `row_bytes`."""
         return keys.view(">i4" if self.settings.n > 1 else keys.dtype).reshape(-1, self.settings.n)
@@ -92,10 +94,10 @@ class Whole(LookupEstimator):
 
 @dataclass(frozen=True, kw_only=True)
 class NoParameters(Parameters):
-    """Nothing to choose."""
+    """No parameters; the lam in the header of a file is 0."""
 
     def label(self) -> str:
-        """Say nothing."""
+        """Return nothing to follow the name of the estimator."""
         return ""
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from raregram.models.model import Model
-from raregram.text.ngrams import NGramsLike
 from raregram.text.tokenize import PAD
 from raregram.text.vocabulary import ABSENT, Codes
 
@@ -21,6 +20,7 @@ class ReadyModel(Model):
     """
 
     noun = "context"
+    remember = False
 
     @classmethod
     def of(cls, model: Model) -> ReadyModel:
@@ -45,14 +45,5 @@ class ReadyModel(Model):
                 codes[position] = (nearest if position == self.settings.nearest else elsewhere)[row]
         return self.estimator.score_one(codes)
 
-    def _encode_items(self, items: pa.Array) -> tuple[Codes, Codes]:
-        names = items.to_pylist()
-        codes = np.array([self._code_of.get(name, ABSENT) for name in names], dtype=np.int32)
-        unknown = np.flatnonzero(codes < 0)
-        nearest = codes.copy()
-        others = [names[position] for position in unknown.tolist()]
-        nearest[unknown], codes[unknown] = self.estimator.encode_unknown(others, remember=False)
-        return nearest, codes
-
-    def _encode(self, ngrams: NGramsLike, first: int) -> Codes:
-        return self._encode_parsed(ngrams, first)
+    def _look_up(self, items: pa.Array) -> Codes:
+        return np.array([self._code_of.get(item, ABSENT) for item in items.to_pylist()], dtype=np.int32)

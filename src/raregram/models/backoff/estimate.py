@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,24 +25,21 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from raregram.counts.storage import Span, SpanRows, row_bytes, span_order
-from raregram.counts.table import Counts, compact, suffix_lengths
-from raregram.errors import ParameterError, check_count, must_be
+from raregram.counts.table import Counts, compact
 from raregram.models import ratios
-from raregram.models.backoff import prune, variance
+from raregram.models.backoff import prune
 from raregram.models.backoff.pairs import PairTable
-from raregram.models.backoff.parameters import BackoffParameters, Spans, temper
+from raregram.models.backoff.parameters import BackoffParameters, Spans, found_in, temper
 from raregram.models.backoff.prune import Step
-from raregram.models.backoff.trie import Columns, Suffixes, Trie, Units
-from raregram.models.backoff.variance import SuffixTrace, Trace
+from raregram.models.backoff.trie import Columns, Suffixes, Trace, Trie, Units
+from raregram.models.backoff.variance import backoff_variance
 from raregram.models.base import BLOCK, Estimator, Facts, ModelRows, Options, Parameters, Settings
 from raregram.models.explain import Term
 from raregram.models.frequencies import Index, pool
 from raregram.models.ratios import Floats
-from raregram.options import BACKOFF_LAM, LONGEST, LONGEST_SHAPES, UNIT_RIDGE
-from raregram.text.shapes import LONGEST_REMEMBERED, Shape, shape_function, shapes_of
+from raregram.options import LONGEST, LONGEST_SHAPES
+from raregram.text.shapes import shape_function, shapes_of
 from raregram.text.vocabulary import Codes, build_vocabulary, encode_items
-
-REMEMBERED = 1 << 20  # items outside of the vocabulary whose codes are cached
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +52,7 @@ class Backoff(Estimator):
 
     words: Trie
     shapes: Trie
-    anywhere: Index  # (items + 1,) of the frequencies of each item at whatever position
+    anywhere: Index  # (items + 1,) of the frequencies of each item at any position
     shape_codes: npt.NDArray[np.unsignedinteger[Any]]  # (2, codes) next to the boundary, and elsewhere
     unit_terms: Floats | None = None  # (n, codes), if prepared: what an item adds by itself at each distance
 
@@ -64,19 +61,12 @@ class Backoff(Estimator):
     explains_interval = True
     by_frequency = True
 
+    # --- parameters and spans
+
     @classmethod
     def choose(cls, counts: Counts, n_de: int, options: Options) -> Parameters:
         """Return the parameters; by default the prior weighs 12 contexts, and all that was counted is used."""
-        lam = BACKOFF_LAM.default / n_de if options["lam"] is None else options["lam"]
-        longest_shapes = _longest_shapes(counts, options["shapes"])
-        chosen = {
-            "lam": lam,
-            "unit_lam": UNIT_RIDGE * lam if options["unit_lam"] is None else options["unit_lam"],
-            "longest": _longest(counts, options["longest"]),
-            "longest_shapes": longest_shapes,
-            "shape": counts.shape if longest_shapes else None,
-        }
-        return super().choose(counts, n_de, {**options, **chosen})
+        return super().choose(counts, n_de, {**options, **found_in(counts, n_de, options)})
 
     @classmethod
     def spans_to_count(cls, longest: int | None = None, shapes: bool | None = None) -> list[str]:
@@ -87,20 +77,19 @@ class Backoff(Estimator):
     @classmethod
     def required_spans(cls, settings: Settings) -> list[Span]:
         """Return all spans that a model may have rows of."""
-        return _spans(settings).all()
+        return Spans.of(settings).all()
+
+    # --- fit
 
     @classmethod
     def fit(cls, counts: Counts, settings: Settings) -> Backoff:
-        """Fit to the frequencies of a count table, and store the spans that are worth it."""
-        spans, p = _spans(settings), settings.params
-        rows = prune.evidence(counts, settings, spans)
-        if p.size is None and p.max_bytes is None and p.criterion != "gain":
-            return cls.build(settings, counts.items, rows)
+        """Fit to the frequencies of a count table, and store the spans that are selected."""
+        rows = prune.evidence(counts, settings)
         estimator, steps = cls.assemble(settings, counts.items, rows)
-        rows, scores = prune.select(rows, estimator.unit_steps() | steps, settings, spans)
-        if p.max_bytes is None:
+        rows, scores = prune.select(rows, estimator.unit_steps() | steps, settings)
+        if settings.params.max_bytes is None:
             return cls.build(settings, counts.items, rows)
-        return prune.largest_within(p.max_bytes, rows, scores, lambda some: cls.build(settings, counts.items, some))
+        return prune.largest_within(rows, scores, settings, lambda some: cls.build(settings, counts.items, some))
 
     @classmethod
     def build(cls, settings: Settings, items: pa.Array, rows: Mapping[Span, SpanRows]) -> Backoff:
@@ -116,103 +105,81 @@ class Backoff(Estimator):
     def assemble(
         cls, settings: Settings, items: pa.Array, rows: Mapping[Span, SpanRows]
     ) -> tuple[Backoff, dict[Span, Step]]:
-        """Make an estimator from rows with f_nu, f_de and selected; return also what the rows of each suffix do."""
-        n, spans = settings.n, _spans(settings)
-        of_words = [part for span, part in rows.items() if not n <= span[0] < 2 * n]
-        of_shapes = [part for span, part in rows.items() if n <= span[0] < 2 * n]
+        """Make an estimator from rows with f_nu, f_de and selected; return also the steps of all suffixes."""
+        n, spans = settings.n, Spans.of(settings)
+        words, of_words = compact(items, [part for span, part in rows.items() if not n <= span[0] < 2 * n])
+        shapes, of_shapes = compact(items, [part for span, part in rows.items() if n <= span[0] < 2 * n])
         parts = [*of_words, *of_shapes]
         frequencies, index = pool(np.concatenate([np.empty((0, 3), np.int64), *(part.values for part in parts)]))
-        bounds = np.cumsum([len(part) for part in parts])[:-1].astype(np.intp)
-        index_of = dict(zip((part.span for part in parts), np.split(index, bounds), strict=False))
-        words, of_words = compact(items, of_words)
-        shapes, of_shapes = compact(items, of_shapes)
-        coded = {part.span: part for part in (*of_words, *of_shapes)}
+        bounds = np.cumsum([len(part) for part in parts], dtype=np.intp)[:-1]
+        coded = {part.span: (part, own) for part, own in zip(parts, np.split(index, bounds), strict=False)}
 
-        def units(names: pa.Array, first: int) -> tuple[Units, ...]:
-            empty = SpanRows((0, 1), np.empty((0, 1), np.int32), np.empty((0, 3), np.int64))
-            found = [spans.unit(distance, first) for distance in range(n)]
-            return tuple(
-                Units.build(coded.get(span, empty).keys[:, 0], index_of.get(span, index[:0]), len(names))
-                for span in found
-            )
+        def units(names: pa.Array, first: int) -> Trie:
+            none = SpanRows((0, 1), np.empty((0, 1), np.int32), np.empty((0, 3), np.int64)), index[:0]
+            found = [coded.get(spans.unit(distance, first), none) for distance in range(n)]
+            return Trie(names, tuple(Units.build(part.keys[:, 0], own, len(names)) for part, own in found))
 
         anywhere = np.zeros(len(words) + 1, dtype=index.dtype)
         if spans.anywhere in coded:
-            anywhere[coded[spans.anywhere].keys[:, 0]] = index_of[spans.anywhere]
-        tries = Trie(words, units(words, 0)), Trie(shapes, units(shapes, n))
+            part, own = coded[spans.anywhere]
+            anywhere[part.keys[:, 0]] = own
         shape_codes = _shape_codes(words, shapes, settings.params.shape)
-        estimator = cls(settings, words, frequencies, *tries, anywhere, shape_codes)
+        estimator = cls(settings, words, frequencies, units(words, 0), units(shapes, n), anywhere, shape_codes)
         steps: dict[Span, Step] = {}
-        estimator = replace(estimator, shapes=estimator._grow(estimator.shapes, n, coded, index_of, steps))
-        estimator = replace(estimator, words=estimator._grow(estimator.words, 0, coded, index_of, steps))
-        return estimator, steps
+        estimator = replace(estimator, shapes=estimator._grow(estimator.shapes, n, coded, steps))
+        return replace(estimator, words=estimator._grow(estimator.words, 0, coded, steps)), steps
 
     def _grow(
-        self,
-        trie: Trie,
-        first: int,
-        rows: Mapping[Span, SpanRows],
-        index_of: Mapping[Span, Index],
-        steps: dict[Span, Step],
+        self, trie: Trie, first: int, rows: Mapping[Span, tuple[SpanRows, Index]], steps: dict[Span, Step]
     ) -> Trie:
-        """Return a trie with its suffixes, shorter ones first; the one of shapes must be finished before items."""
-        codes = np.arange(len(trie.names)) + (len(self.items) if first else 0)
+        """Return a trie with its suffixes, shorter ones first; that of shapes has to be grown before that of items.
+
+        A shape is treated as an unknown item of that shape, which no item or longer shape has corrected yet.
+        """
+        p, offset = self.settings.params, len(self.items) if first else 0
+        codes = np.arange(len(trie.names)) + offset
         estimate = self.unit_log(0, codes) + self.first_corrections(codes).sum(axis=0)  # of each node, like the next
         total, row_of_node = np.zeros(len(trie.names)), np.arange(len(trie.names))
-        for span in _spans(self.settings).suffixes(first):
+        for span in Spans.of(self.settings).suffixes(first):
             if span not in rows:
                 continue
-            part, columns = rows[span], self._columns(rows[span].keys)
+            part, index = rows[span]
+            columns = self._columns(part.keys)
             parent = trie.nodes(columns[:-1])
-            there = np.flatnonzero(parent >= 0)
-            steps[span] = step = Step.empty(len(part))
-            if not len(there):
+            reached = np.flatnonzero(parent >= 0)
+            steps[span] = step = Step(np.full(len(part), -1), np.zeros(len(part)), np.zeros(len(part)))
+            if not len(reached):
                 continue
-            node, columns = parent[there], [column[there] for column in columns]
-            distance = len(columns) - 1
-            if first:
-                prior = estimate[node] + self.unit_log(distance, columns[-1] + len(self.items), "shape")
-            else:
-                shape_columns = self._shape_columns(columns)
-                prior = estimate[node] + self.unit_log(distance, columns[-1])
-                prior += self.shapes.corrections(shape_columns, len(columns))[1][-1]
-            correction = self.correction(prior, part.values[there, 0], part.values[there, 1], shapes=bool(first))
-            step.parent[there], step.prior[there], step.correction[there] = row_of_node[node], prior, correction
-            pairs, order = PairTable.build(node, columns[-1], len(trie.names))
+            node, columns = parent[reached], [column[reached] + offset for column in columns]
+            prior = estimate[node] + self.unit_log(len(columns) - 1, columns[-1])
+            prior += self.shapes.corrections(self._shape_columns(columns), len(columns))[1][-1]
+            correction = self.correction(prior, index[reached], p.unit_lam if first else p.lam)
+            step.parent[reached], step.prior[reached], step.correction[reached] = row_of_node[node], prior, correction
+            pairs, order = PairTable.build(node, columns[-1] - offset, len(trie.names))
             estimate, total = (prior + correction)[order], (total[node] + correction)[order]
-            row_of_node = there[order]
-            level = Suffixes(pairs, index_of[span][there][order], total.astype(np.float32))
+            row_of_node = reached[order]
+            level = Suffixes(pairs, index[reached][order], total.astype(np.float32))
             trie = replace(trie, suffixes=(*trie.suffixes, level))
         return trie
 
-    def correction(self, prior: Floats, f_nu: npt.ArrayLike, f_de: npt.ArrayLike, shapes: bool) -> Floats:
-        """Return log(r / r0) of a suffix of items or of shapes, given log r0: the one step of the recursion."""
-        s, p = self.settings, self.settings.params
-        r0, lam = ratios.from_log(prior), p.unit_lam if shapes else p.lam
-        ratio = ratios.ridge(r0, np.asarray(f_nu) / s.n_nu, np.asarray(f_de) / s.n_de, lam) / r0
-        return ratios.log_on_grid(ratio, grid=ratios.COARSE_GRID)
+    def correction(self, prior: Floats, index: Index, lam: float) -> Floats:
+        """Return log(r / r0) of suffixes, given log r0 and the index of their frequencies."""
+        r0 = ratios.from_log(prior)
+        return ratios.log_on_grid(self._shrink(r0, index, lam) / r0, grid=ratios.COARSE_GRID)
 
     def first_corrections(self, codes: npt.NDArray[Any]) -> Floats:
         """Return the corrections by the suffixes of one shape and of one item: (2, codes)."""
         p, corrections = self.settings.params, np.zeros((2, len(codes)))
         if p.longest_shapes:
             index = self.shapes.units[0].find(self.shape_codes[0][codes])
-            prior = self.unit_log(0, codes, "shape")
-            corrections[0] = self.correction(prior, *self.frequencies.of(index), shapes=True)
+            corrections[0] = self.correction(self.unit_log(0, codes, "shape"), index, p.unit_lam)
         if p.longest:
             index = self.words.units[0].find(np.minimum(codes, len(self.items)))
-            prior = self.unit_log(0, codes) + corrections[0]
-            corrections[1] = self.correction(prior, *self.frequencies.of(index), shapes=False)
+            corrections[1] = self.correction(self.unit_log(0, codes) + corrections[0], index, p.lam)
         return corrections
 
     def unit_log(self, distance: int, codes: npt.NDArray[Any], evidence: str = "item") -> Floats:
-        """Return the tempered log ratios of single items.
-
-        Args:
-            distance: from the boundary.
-            codes: of the items.
-            evidence: what is known of them: "shape" alone, also "anywhere", or also the "item" at its position.
-        """
+        """Return the tempered log ratios of items by their "shape" alone, also "anywhere", or also as "item"."""
         s, p = self.settings, self.settings.params
         known = np.minimum(codes, len(self.items))
         power = temper(p.tau, distance)
@@ -237,188 +204,26 @@ class Backoff(Estimator):
         p_de = self.frequencies.f_de / (self.settings.n_de * positions)
         return ratios.ridge(r0, p_nu[index], p_de[index], lam)
 
-    def _columns(self, codes: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-        """Return the columns of codes by distance from the boundary."""
-        columns = list(np.ascontiguousarray(codes.T, dtype=np.intp))  # what NumPy looks up with
-        return columns[::-1] if self.settings.side == "left" else columns
+    # --- codes
 
-    def _known_columns(self, codes: Codes) -> list[npt.NDArray[Any]]:
-        """Return the same for contexts, in which any code is allowed."""
-        return self._columns(np.where(codes < 0, self.num_codes - 1, codes))
+    def _columns(self, codes: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+        """Return the columns of codes by distance from the boundary; -1 is the last code."""
+        codes = np.where(codes < 0, self.num_codes - 1, codes)
+        columns = list(np.ascontiguousarray(codes.T, dtype=np.intp))  # the type that NumPy indexes by
+        return columns[::-1] if self.settings.side == "left" else columns
 
     def _shape_columns(self, columns: Columns) -> list[npt.NDArray[Any]]:
         """Return the codes of the shapes of items, by distance."""
-        return [self.shape_codes[min(distance, 1)][column] for distance, column in enumerate(columns)]
-
-    def prepared(self) -> Backoff:
-        """Return an estimator with a table of the terms of all single items."""
-        if self.unit_terms is not None:
-            return self
-        codes = np.arange(self.num_codes)
-        terms = np.stack([self.unit_log(distance, codes) for distance in range(self.settings.n)])
-        terms[0] += self.first_corrections(codes).sum(axis=0)
-        return replace(self, unit_terms=terms)
-
-    def score(self, codes: Codes) -> Floats:
-        """Return the log ratio of each context."""
-        p = self.settings.params
-        total = np.empty(len(codes))
-        for begin in range(0, len(codes), BLOCK):
-            columns = self._known_columns(codes[begin : begin + BLOCK])
-            if self.unit_terms is None:
-                block = self.first_corrections(columns[0]).sum(axis=0)
-                for distance, column in enumerate(columns):
-                    block += self.unit_log(distance, column)
-            else:
-                block = np.zeros(len(columns[0]))
-                for terms, column in zip(self.unit_terms, columns, strict=True):
-                    block += terms.take(column, mode="clip")  # no code is out of range, and this skips the check
-            if p.longest > 1:
-                block += self.words.totals(columns[: p.longest])
-            if p.longest_shapes > 1:
-                block += self.shapes.totals(columns[: p.longest_shapes], list(self.shape_codes))
-            total[begin : begin + BLOCK] = block
-        return total
-
-    def score_one(self, codes: Sequence[int]) -> float:
-        """Return the log ratio of one context."""
-        return self._score_one(codes)
-
-    @cached_property
-    def _score_one(self) -> Callable[[Sequence[int]], float]:
-        """Return a function that does for one context what `score` does for many, in a few microseconds."""
-        p, prepared = self.settings.params, self.prepared()
-        arrays: tuple[Any, ...] = (prepared.unit_terms, self.shape_codes)
-        terms, (nearest, others) = ([memoryview(row) for row in array] for array in arrays)
-        words, shapes = self.words.walker(p.longest), self.shapes.walker(p.longest_shapes)
-        last, leftwards = self.num_codes - 1, self.settings.side == "left"
-
-        def score(codes: Sequence[int]) -> float:
-            ordered = [code if code >= 0 else last for code in (reversed(codes) if leftwards else codes)]
-            total = 0.0
-            for row, code in zip(terms, ordered, strict=True):
-                total += row[code]
-            total += words(ordered)
-            return total + shapes([nearest[ordered[0]], *(others[code] for code in ordered[1:])])
-
-        return score
-
-    def unit_steps(self) -> dict[Span, Step]:
-        """Return what the rows of units do, and those of items at whatever position."""
-        spans, size = _spans(self.settings), len(self.items)
-        steps = {}
-        for distance in range(self.settings.n):
-            items = self.words.units[distance].items.astype(np.int64)
-            shapes = self.shapes.units[distance].items.astype(np.int64) + size
-            prior = self.unit_log(distance, items, "anywhere")
-            after = self.unit_log(distance, items)
-            of_shapes = self.unit_log(distance, shapes, "shape")
-            if distance == 0:
-                after = after + self.first_corrections(items)[1]
-                of_shapes = of_shapes + self.first_corrections(shapes)[0]
-            steps[spans.unit(distance)] = Step(np.arange(len(items)), prior, after - prior)
-            prior = np.zeros(len(shapes))
-            steps[spans.unit(distance, self.settings.n)] = Step(np.arange(len(shapes)), prior, of_shapes)
-        items = np.flatnonzero(self.anywhere)
-        middle = self.settings.n // 2  # these rows act at all distances
-        prior, after = (self.unit_log(middle, items, evidence) for evidence in ("shape", "anywhere"))
-        steps[spans.anywhere] = Step(np.arange(len(items)), prior, after - prior)
-        return steps
-
-    def rows(self) -> Iterator[ModelRows]:
-        """Yield the rows of each span, sorted by their keys into `vocabulary`."""
-        n, spans, steps = self.settings.n, _spans(self.settings), self.unit_steps()
-        _, code = build_vocabulary(pa.concat_arrays([self.words.names, self.shapes.names]))
-        found: dict[Span, tuple[Codes, Index, Floats]] = {}
-        for trie, first in ((self.words, 0), (self.shapes, n)):
-            into = code[len(self.items) :] if first else code
-            for distance, units in enumerate(trie.units):
-                span = spans.unit(distance, first)
-                found[span] = into[units.items][:, None], units.index, steps[span].correction
-            keys = np.arange(len(trie.names), dtype=np.int32)[:, None]
-            before = np.zeros(len(trie.names))
-            for span, level in zip(spans.suffixes(first), trie.suffixes, strict=False):
-                parent, item = level.pairs.split()
-                shorter, added = keys[parent], item.astype(np.int32)[:, None]
-                keys = np.hstack([added, shorter] if self.settings.side == "left" else [shorter, added])
-                found[span] = into[keys], level.index, level.total - before[parent]
-                before = level.total.astype(np.float64)
-        items = np.flatnonzero(self.anywhere)
-        found[spans.anywhere] = code[items][:, None], self.anywhere[items], steps[spans.anywhere].correction
-        for span in sorted(found.keys() & set(spans.all()), key=span_order):
-            keys, index, terms = found[span]
-            order = np.argsort(row_bytes(keys), kind="stable")
-            yield ModelRows(span, keys[order], self.frequencies.columns(index[order]), terms[order])
-
-    def trace(self, codes: Codes) -> Trace:
-        """Return all that the log ratios of contexts are made of."""
-        p = self.settings.params
-        columns = self._known_columns(codes)
-        shape_columns = self._shape_columns(columns)
-        first = self.first_corrections(columns[0])
-        shape_units = np.stack([self.unit_log(d, column, "shape") for d, column in enumerate(columns)])
-        shape_index = np.stack([u.find(column) for u, column in zip(self.shapes.units, shape_columns, strict=True)])
-        shapes = _follow(self.shapes, shape_columns, p.longest_shapes, shape_units, shape_index, first[0])
-        units = np.stack([self.unit_log(distance, column) for distance, column in enumerate(columns)])
-        known = [np.minimum(column, len(self.items)) for column in columns]
-        index = np.stack([u.find(column) for u, column in zip(self.words.units, known, strict=True)])
-        added = np.zeros_like(units)
-        added[: p.longest_shapes] = shapes.correction
-        words = _follow(self.words, columns, p.longest, units + added, index, first[1])
-        return Trace(units, index, words, shape_units, shape_index, shapes)
-
-    def variance(self, codes: Codes) -> Floats:
-        """Return the squared coefficient of variation of each context's ratio."""
-        return variance.backoff_variance(self.settings, self.frequencies, self.trace(codes))
-
-    def terms(self, items: tuple[str, ...], codes: Codes) -> list[Term]:
-        """Return the units, then the suffixes of shapes and of items that the model stores."""
-        s, p, spans = self.settings, self.settings.params, _spans(self.settings)
-        trace = self.trace(codes[None, :])
-        anywhere = self.anywhere[np.minimum(codes, len(self.items))]  # code -1 is the last one, too
-        names = list(items)
-        if p.longest_shapes and p.shape is not None:
-            shapes = map(shape_function(p.shape, remember=False), items)
-            names += [pair[0 if position == s.nearest else 1] for position, pair in enumerate(shapes)]
-        terms = []
-        for distance in sorted(range(s.n), key=spans.unit):
-            own, value = spans.unit(distance), float(trace.units[distance, 0])
-            finest = (  # what is stored of the item, or else of its shape
-                ("item", own, int(trace.index[distance, 0])),
-                ("anywhere", own, int(anywhere[own[0]])),
-                ("shape", spans.unit(distance, s.n), int(trace.shape_index[distance, 0])),
-            )
-            kind, span, index = next((found for found in finest if found[2]), ("none", own, 0))
-            terms.append(self.term(span, names, index, value, kind))
-        for kind, first, suffixes in (("shapes", s.n, trace.shapes), ("items", 0, trace.words)):
-            for length, index in enumerate(suffixes.index[:, 0].tolist(), 1):
-                if index:
-                    value, prior = float(suffixes.correction[length - 1, 0]), float(suffixes.prior[length - 1, 0])
-                    terms.append(self.term(spans.suffix(length, first), names, index, value, kind, prior))
-        return terms
+        return [self.shape_codes[min(d, 1)].take(column, mode="clip") for d, column in enumerate(columns)]
 
     def encode_unknown(self, items: Sequence[str], remember: bool = True) -> tuple[Codes, Codes]:
         """Return the codes of other items by their shapes."""
         if not self.uses_shapes:
             return super().encode_unknown(items)
-        plain, cached = self._shape_pair, self._cached_shape_pair if remember else self._shape_pair
-        pairs = [cached(item) if len(item) <= LONGEST_REMEMBERED else plain(item) for item in items]
-        packed = np.array(pairs, dtype=np.int64)
-        return (packed >> 32).astype(np.int32), (packed & 0xFFFFFFFF).astype(np.int32)
-
-    def _shape_pair(self, item: str) -> int:
-        """Return the two codes of an item by its shapes, packed into one number."""
-        nearest, elsewhere = self._shape_function(item)
+        pairs = list(map(shape_function(self.settings.params.shape, remember), items))
         code, rest = self._code_of_shape.get, self.num_codes - 1
-        return code(nearest, rest) << 32 | code(elsewhere, rest)
-
-    @cached_property
-    def _cached_shape_pair(self) -> Callable[[str], int]:
-        return lru_cache(maxsize=REMEMBERED)(self._shape_pair)
-
-    @cached_property
-    def _shape_function(self) -> Shape:
-        return shape_function(self.settings.params.shape, remember=False)
+        nearest, elsewhere = ([code(pair[k], rest) for pair in pairs] for k in (0, 1))
+        return np.array(nearest, dtype=np.int32), np.array(elsewhere, dtype=np.int32)
 
     @cached_property
     def _code_of_shape(self) -> dict[str, int]:
@@ -435,6 +240,152 @@ class Backoff(Estimator):
         """How many codes there are: of items, of other items by shape, and of the rest."""
         return len(self.items) + len(self.shapes.names) + 1
 
+    # --- score
+
+    def _unit_terms(self, columns: Columns) -> list[Floats]:
+        """Return what items add by themselves at each distance; the nearest also as a suffix of one."""
+        terms = [self.unit_log(distance, column) for distance, column in enumerate(columns)]
+        terms[0] += self.first_corrections(columns[0]).sum(axis=0)
+        return terms
+
+    def prepared(self) -> Backoff:
+        """Return an estimator with a table of the terms of all single items."""
+        if self.unit_terms is not None:
+            return self
+        return replace(self, unit_terms=np.stack(self._unit_terms([np.arange(self.num_codes)] * self.settings.n)))
+
+    def score(self, codes: Codes) -> Floats:
+        """Return the log ratio of each context."""
+        p, total = self.settings.params, np.zeros(len(codes))
+        for begin in range(0, len(codes), BLOCK):
+            columns, block = self._columns(codes[begin : begin + BLOCK]), total[begin : begin + BLOCK]
+            if self.unit_terms is None:
+                terms = self._unit_terms(columns)
+            else:  # no code is out of range, and "clip" skips the check
+                terms = [row.take(column, mode="clip") for row, column in zip(self.unit_terms, columns, strict=True)]
+            for term in terms:
+                block += term
+            if p.longest > 1:
+                block += self.words.totals(columns[: p.longest])
+            if p.longest_shapes > 1:
+                block += self.shapes.totals(self._shape_columns(columns[: p.longest_shapes]))
+        return total
+
+    def score_one(self, codes: Sequence[int]) -> float:
+        """Return the log ratio of one context."""
+        return self._score_one(codes)
+
+    @cached_property
+    def _score_one(self) -> Callable[[Sequence[int]], float]:
+        """A function that does for one context what `score` does for many, in a few microseconds."""
+        p, prepared = self.settings.params, self.prepared()
+        arrays: tuple[Any, ...] = (prepared.unit_terms, self.shape_codes)
+        terms, (nearest, others) = ([memoryview(row) for row in array] for array in arrays)
+        words, shapes = self.words.walker(p.longest), self.shapes.walker(p.longest_shapes)
+        last, leftwards = self.num_codes - 1, self.settings.side == "left"
+
+        def score(codes: Sequence[int]) -> float:
+            ordered = [code if code >= 0 else last for code in (reversed(codes) if leftwards else codes)]
+            total = 0.0
+            for row, code in zip(terms, ordered, strict=True):
+                total += row[code]
+            total += words(ordered)
+            return total + shapes([nearest[ordered[0]], *(others[code] for code in ordered[1:])])
+
+        return score
+
+    # --- terms and variance
+
+    def trace(self, codes: Codes) -> tuple[Trace, Trace]:
+        """Return what the log ratios of contexts are made of: by shapes, and by items."""
+        p, columns = self.settings.params, self._columns(codes)
+        first = self.first_corrections(columns[0])
+        units, shape_units = (
+            np.stack([self.unit_log(distance, column, evidence) for distance, column in enumerate(columns)])
+            for evidence in ("item", "shape")
+        )
+        shapes = self.shapes.trace(self._shape_columns(columns), shape_units, 0.0, first[0], p.longest_shapes)
+        added = np.zeros_like(units)
+        added[: p.longest_shapes] = shapes.correction
+        known = [np.minimum(column, len(self.items)) for column in columns]
+        return shapes, self.words.trace(known, units, added, first[1], p.longest)
+
+    def variance(self, codes: Codes) -> Floats:
+        """Return the squared coefficient of variation of each context's ratio."""
+        return backoff_variance(self.settings, self.frequencies, *self.trace(codes))
+
+    def terms(self, items: tuple[str, ...], codes: Codes) -> list[Term]:
+        """Return the units, then the suffixes of shapes and of items that the model stores."""
+        s, spans = self.settings, Spans.of(self.settings)
+        shapes, words = self.trace(codes[None, :])
+        anywhere = self.anywhere[np.minimum(codes, len(self.items))]  # code -1 is the last one, too
+        names = list(items)
+        if self.uses_shapes:
+            pairs = map(shape_function(s.params.shape, remember=False), items)
+            names += [pair[0 if position == s.nearest else 1] for position, pair in enumerate(pairs)]
+        terms = []
+        for distance in sorted(range(s.n), key=spans.unit):
+            own, value = spans.unit(distance), float(words.units[distance, 0])
+            finest = (  # what is stored of the item, or else of its shape
+                ("item", own, int(words.unit_index[distance, 0])),
+                ("anywhere", own, int(anywhere[own[0]])),
+                ("shape", spans.unit(distance, s.n), int(shapes.unit_index[distance, 0])),
+            )
+            kind, span, index = next((found for found in finest if found[2]), ("none", own, 0))
+            terms.append(self.term(span, names, index, value, kind))
+        for kind, first, trace in (("shapes", s.n, shapes), ("items", 0, words)):
+            steps = zip(trace.index[:, 0].tolist(), trace.correction[:, 0], trace.prior[:, 0], strict=True)
+            for length, (index, value, prior) in enumerate(steps, 1):
+                if index:
+                    span = spans.suffix(length, first)
+                    terms.append(self.term(span, names, index, float(value), kind, float(prior)))
+        return terms
+
+    # --- rows
+
+    def unit_steps(self) -> dict[Span, Step]:
+        """Return the steps of units, and of items at any position."""
+        n, spans, steps = self.settings.n, Spans.of(self.settings), {}
+
+        def add(span: Span, prior: Floats, after: Floats) -> None:
+            steps[span] = Step(np.arange(len(prior)), prior, after - prior)
+
+        for distance in range(n):
+            items = self.words.units[distance].items.astype(np.int64)
+            shapes = self.shapes.units[distance].items.astype(np.int64) + len(self.items)
+            after, of_shapes = self.unit_log(distance, items), self.unit_log(distance, shapes, "shape")
+            if distance == 0:
+                after += self.first_corrections(items)[1]
+                of_shapes += self.first_corrections(shapes)[0]
+            add(spans.unit(distance), self.unit_log(distance, items, "anywhere"), after)
+            add(spans.unit(distance, n), np.zeros(len(shapes)), of_shapes)
+        items = np.flatnonzero(self.anywhere)  # these rows act at all distances: take the one in the middle
+        add(spans.anywhere, self.unit_log(n // 2, items, "shape"), self.unit_log(n // 2, items, "anywhere"))
+        return steps
+
+    def rows(self) -> Iterator[ModelRows]:
+        """Yield the rows of each span, sorted by their keys into `vocabulary`."""
+        s, spans, steps = self.settings, Spans.of(self.settings), self.unit_steps()
+        _, code = build_vocabulary(pa.concat_arrays([self.words.names, self.shapes.names]))
+        items = np.flatnonzero(self.anywhere)
+        found = {spans.anywhere: (code[items][:, None], self.anywhere[items], steps[spans.anywhere].correction)}
+        for trie, first in ((self.words, 0), (self.shapes, s.n)):
+            into = code[len(self.items) :] if first else code
+            for distance, units in enumerate(trie.units):
+                span = spans.unit(distance, first)
+                found[span] = into[units.items][:, None], units.index, steps[span].correction
+            keys, before = np.arange(len(trie.names), dtype=np.int32)[:, None], np.zeros(len(trie.names))
+            for span, level in zip(spans.suffixes(first), trie.suffixes, strict=False):
+                parent, item = level.pairs.split()
+                shorter, added = keys[parent], item.astype(np.int32)[:, None]
+                keys = np.hstack([added, shorter] if s.side == "left" else [shorter, added])
+                found[span] = into[keys], level.index, level.total - before[parent]
+                before = level.total.astype(np.float64)
+        for span in sorted(found.keys() & set(spans.all()), key=span_order):
+            keys, index, terms = found[span]
+            order = np.argsort(row_bytes(keys), kind="stable")
+            yield ModelRows(span, keys[order], self.frequencies.columns(index[order]), terms[order])
+
     @property
     def vocabulary(self) -> pa.Array:
         """Items and shapes together, distinct and in byte order."""
@@ -449,42 +400,24 @@ class Backoff(Estimator):
     def facts(self) -> Facts:
         """Return what `info` shows of the parameters."""
         p = self.settings.params
-        seed = {"seed": p.seed} if p.criterion == "random" else {}
+        seed = ("seed",) if p.criterion == "random" else ()
         names = ("lam", "unit_lam", "tau", "longest", "longest_shapes", "shape", "max_bytes")
-        return {"criterion": p.criterion, "size": p.size, **seed, **{name: getattr(p, name) for name in names}}
+        return {name: getattr(p, name) for name in ("criterion", "size", *seed, *names)}
 
     def size_facts(self) -> Facts:
         """Return how many rows there are: of single items and shapes, and of suffixes by length."""
-        s, p, spans = self.settings, self.settings.params, _spans(self.settings)
+        n, spans = self.settings.n, Spans.of(self.settings)
         sizes = {rows.span: len(rows) for rows in self.rows()}
-
-        def by_position(first: int) -> list[int]:
-            return [sizes.get((first + k, first + k + 1), 0) for k in range(s.n)]
-
-        def by_length(first: int) -> dict[str, int]:
-            return {str(span[1] - span[0]): sizes.get(span, 0) for span in spans.suffixes(first)}
-
-        shapes = {
-            "items_held_anywhere": sizes.get(spans.anywhere, 0),
-            "shapes_held_by_position": by_position(s.n),
-            "shape_suffixes_held_by_length": by_length(s.n),
-        }
-        items = {"items_held_by_position": by_position(0), "suffixes_held_by_length": by_length(0)}
-        return {**items, **(shapes if p.longest_shapes else {})}
-
-
-def _spans(settings: Settings) -> Spans:
-    return Spans(settings.n, settings.side, settings.params.longest, settings.params.longest_shapes)
-
-
-def _follow(
-    trie: Trie, columns: Columns, longest: int, units: Floats, unit_index: Index, first: Floats
-) -> SuffixTrace:
-    """Follow contexts along their suffixes; the first one is a unit, whose correction is given."""
-    index, correction = trie.corrections(columns, longest)
-    index[:1], correction[:1] = unit_index[:1], first
-    prior = np.cumsum(units[:longest] + correction, axis=0) - correction
-    return SuffixTrace(index, prior, correction)
+        by_position, by_length = (
+            [[sizes.get((first + k, first + k + 1), 0) for k in range(n)] for first in (0, n)],
+            [{str(b - a): sizes.get((a, b), 0) for a, b in spans.suffixes(first)} for first in (0, n)],
+        )
+        facts: Facts = {"items_held_by_position": by_position[0], "suffixes_held_by_length": by_length[0]}
+        if self.settings.params.longest_shapes:
+            facts["items_held_anywhere"] = sizes.get(spans.anywhere, 0)
+            facts["shapes_held_by_position"] = by_position[1]
+            facts["shape_suffixes_held_by_length"] = by_length[1]
+        return facts
 
 
 def _shape_codes(words: pa.Array, shapes: pa.Array, shape: str | None) -> npt.NDArray[np.unsignedinteger[Any]]:
@@ -492,35 +425,8 @@ def _shape_codes(words: pa.Array, shapes: pa.Array, shape: str | None) -> npt.ND
     dtype = np.min_scalar_type(len(shapes))
     if shape is None:
         return np.zeros((2, len(words) + 1), dtype=dtype)
-    others = np.arange(len(shapes) + 1)
     found = (encode_items(names, shapes) for names in shapes_of(words, shape))
+    others = np.arange(len(shapes) + 1)
     return np.stack(
         [np.concatenate([np.where(codes < 0, len(shapes), codes), others]).astype(dtype) for codes in found]
     )
-
-
-def _longest(counts: Counts, longest: int | None) -> int:
-    """Return the longest suffix of items to use, which must have been counted."""
-    counted = suffix_lengths(counts.spans, counts.n, counts.side)
-    if longest is None:
-        return counted
-    check_count("longest", "fit", longest, at_least=0, at_most=counts.n)
-    if longest > counted:
-        raise ParameterError(
-            f"suffixes of up to {longest} items are asked for, and this table counts up to {counted}: count again "
-            f"with the spans 'suffixes:{longest}'"
-        )
-    return int(longest)
-
-
-def _longest_shapes(counts: Counts, shapes: bool | None) -> int:
-    """Return the longest suffix of shapes to use; 0 for none."""
-    if shapes not in (None, False, True):
-        raise must_be("shapes", "fit", "True, False or None", shapes)
-    if shapes and counts.shape is None:
-        raise ParameterError(
-            "this table counts no shapes: count again with the spans 'shapes:8', or fit with shapes=False"
-        )
-    if counts.shape is None or (shapes is not None and not shapes):
-        return 0
-    return suffix_lengths(counts.spans, counts.n, counts.side, counts.n)

@@ -1,4 +1,4 @@
-"""Exact look-up of pairs of whole numbers, many at a time: the steps of a trie.
+"""Exact look-up of pairs of codes, many at a time: the steps of a trie.
 
 A pair (parent, item) is one key. Keys are sorted by a hash into buckets without gaps, so a look-up mostly reads two
 entries.
@@ -35,7 +35,7 @@ class PairTable:
 
         >>> table, order = PairTable.build(np.array([7, 7, 9]), np.array([0, 1, 1]), width=2)
         >>> found = table.find(np.array([7, 9, 9]), np.array([1, 1, 0]))
-        >>> [int(order[place]) if place >= 0 else None for place in found]
+        >>> [int(order[row]) if row >= 0 else None for row in found]
         [1, 2, None]
         """
         codes = parents.astype(np.uint64) * np.uint64(width) + items.astype(np.uint64)
@@ -61,7 +61,7 @@ class PairTable:
         return parents.astype(np.intp), items.astype(np.intp)
 
     def find(self, parents: Ints, items: npt.NDArray[Any]) -> Ints:
-        """Return the row of each pair, `ABSENT` where it is not there; `parents` are 64-bit numbers."""
+        """Return the row of each pair, `ABSENT` where it is not there; `parents` are of 64 bits."""
         if not len(self):
             return np.full(len(parents), ABSENT, dtype=np.int64)
         codes = (parents * self.width + items).view(np.uint64)
@@ -71,22 +71,22 @@ class PairTable:
             found[small] = self.find(parents[small], items[small])
             return found
         codes = codes.astype(self.keys.dtype, copy=False)
-        place = self.begins.take(bucket, mode="clip")
-        open_ = np.flatnonzero(self.keys.take(place, mode="clip") != codes)
+        row = self.begins.take(bucket, mode="clip")
+        pending = np.flatnonzero(self.keys.take(row, mode="clip") != codes)
         bucket += 1
-        end, codes = self.begins.take(bucket.take(open_)), codes.take(open_)
-        at = place.take(open_)
-        while len(open_):  # look at the next one of the bucket
+        end, codes = self.begins.take(bucket.take(pending)), codes.take(pending)
+        at = row.take(pending)
+        while len(pending):  # look at the next one of the bucket
             at += 1
             gone = at >= end
-            place[open_[gone]] = ABSENT
+            row[pending[gone]] = ABSENT
             more = np.flatnonzero(~gone)
-            open_, end, codes, at = open_.take(more), end.take(more), codes.take(more), at.take(more)
+            pending, end, codes, at = pending.take(more), end.take(more), codes.take(more), at.take(more)
             hit = self.keys.take(at) == codes
-            place[open_[hit]] = at[hit]
+            row[pending[hit]] = at[hit]
             more = np.flatnonzero(~hit)
-            open_, end, codes, at = open_.take(more), end.take(more), codes.take(more), at.take(more)
-        return place.astype(np.int64)
+            pending, end, codes, at = pending.take(more), end.take(more), codes.take(more), at.take(more)
+        return row.astype(np.int64)
 
     def finder(self) -> Callable[[int, int], int]:
         """Return a function that finds one pair, faster than NumPy's calls for arrays of one."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from raregram.counts.storage import Span, span_order
-from raregram.counts.table import suffix
-from raregram.errors import check_count, check_lam, must_be
-from raregram.models.base import Parameters
-from raregram.options import BACKOFF_LAM, SEED, SPAN_CRITERION
+from raregram.counts.table import Counts, suffix, suffix_lengths
+from raregram.errors import ParameterError, check_count, check_lam, must_be
+from raregram.models.base import Facts, Options, Parameters, Settings
+from raregram.options import BACKOFF_LAM, LAM, SEED, SPAN_CRITERION, UNIT_RIDGE, Option
 
 
 @dataclass(frozen=True, kw_only=True)
 class BackoffParameters(Parameters):
     """Ridges, tempering, the longest suffixes, and which spans are stored."""
+
+    options: ClassVar[tuple[Option[Any], ...]] = (LAM, SPAN_CRITERION, SEED)
 
     lam: float  # the ridge of suffixes of items
     unit_lam: float  # the ridge of units, and of all shapes
@@ -30,32 +33,31 @@ class BackoffParameters(Parameters):
     keeps_seen: bool = False
 
     def check(self) -> None:
-        """Raise `ParameterError` for whatever is out of its range."""
+        """Raise `ParameterError` for a value out of its range."""
+        super().check()
         for name in ("lam", "unit_lam"):
-            value = getattr(self, name)
-            check_lam(value, "fit", name)
+            check_lam(getattr(self, name), "fit", name)
             least, largest = BACKOFF_LAM.at_least, BACKOFF_LAM.at_most
-            if not least <= value <= largest:
-                raise must_be(name, "fit", f"from {least:g} to {largest:g} for the back-off estimator", value)
+            if not least <= getattr(self, name) <= largest:
+                allowed = f"from {least:g} to {largest:g} for the back-off estimator"
+                raise must_be(name, "fit", allowed, getattr(self, name))
         tau: object = self.tau
         if not isinstance(tau, int | float) or not 0 <= tau <= 1:
             raise must_be("tau", "fit", "a number from 0 to 1", self.tau)
         if not isinstance(self.shape, str | None):
             raise must_be("shape", "fit", "a string", self.shape)
-        SPAN_CRITERION.check(self.criterion, "fit")
-        for name in ("longest", "longest_shapes"):
-            check_count(name, "fit", getattr(self, name), at_least=0)
         for name in ("size", "max_bytes"):
             if getattr(self, name) is not None:
                 check_count(name, "fit", getattr(self, name))
+        self.check_lengths(None)
 
-    def check_lengths(self, n: int) -> None:
+    def check_lengths(self, n: int | None) -> None:
         """Raise `ParameterError` for suffixes that are longer than an N-gram."""
         for name in ("longest", "longest_shapes"):
             check_count(name, "fit", getattr(self, name), at_least=0, at_most=n)
 
     def label(self) -> str:
-        """Say the parameters in a few words."""
+        """Return the parameters in a few words."""
         selected = f" {self.criterion} {self.size:,}" if self.size else ""
         return f"{selected}{super().label()}, tau {self.tau:g}"
 
@@ -69,6 +71,11 @@ class Spans:
     longest: int
     longest_shapes: int
 
+    @classmethod
+    def of(cls, settings: Settings) -> Spans:
+        """Return the spans of a model."""
+        return cls(settings.n, settings.side, settings.params.longest, settings.params.longest_shapes)
+
     def unit(self, distance: int, first: int = 0) -> Span:
         """Return the span of the item at a distance; `first` is 0 for items and n for shapes."""
         position = first + (self.n - 1 - distance if self.side == "left" else distance)
@@ -76,7 +83,7 @@ class Spans:
 
     @property
     def anywhere(self) -> Span:
-        """The span that stands for an item at whatever position."""
+        """The span that stands for an item at any position."""
         return (2 * self.n, 2 * self.n + 1)
 
     def suffix(self, length: int, first: int = 0) -> Span:
@@ -100,3 +107,37 @@ class Spans:
 def temper(tau: float, distance: int) -> float:
     """Return the exponent of a unit."""
     return float(tau ** np.sqrt(distance))
+
+
+def found_in(counts: Counts, n_de: int, options: Options) -> Facts:
+    """Return the parameters that are found out from the counts where they are not given."""
+    lam, shapes = options["lam"], options["shapes"]
+    lam = BACKOFF_LAM.default / n_de if lam is None else lam
+    if shapes not in (None, False, True):
+        raise must_be("shapes", "fit", "True, False or None", shapes)
+    if shapes and counts.shape is None:
+        raise ParameterError(
+            "this table counts no shapes: count again with the spans 'shapes:8', or fit with shapes=False"
+        )
+    with_shapes = counts.shape is not None and (shapes is None or shapes)
+    return {
+        "lam": lam,
+        "unit_lam": UNIT_RIDGE * lam if options["unit_lam"] is None else options["unit_lam"],
+        "longest": _longest(counts, options["longest"]),
+        "longest_shapes": suffix_lengths(counts.spans, counts.n, counts.side, counts.n) if with_shapes else 0,
+        "shape": counts.shape if with_shapes else None,
+    }
+
+
+def _longest(counts: Counts, longest: int | None) -> int:
+    """Return the longest suffix of items to use, which must have been counted."""
+    counted = suffix_lengths(counts.spans, counts.n, counts.side)
+    if longest is None:
+        return counted
+    check_count("longest", "fit", longest, at_least=0, at_most=counts.n)
+    if longest > counted:
+        raise ParameterError(
+            f"suffixes of up to {longest} items are asked for, and this table counts up to {counted}: count again "
+            f"with the spans 'suffixes:{longest}'"
+        )
+    return longest

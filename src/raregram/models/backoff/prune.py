@@ -1,6 +1,6 @@
 """Which spans a back-off model stores: all that say something, the best of each length, or as many as fit.
 
-A suffix is reached over the shorter ones, so a shorter suffix is worth at least as much as the longer ones behind it.
+A suffix is reached over the shorter ones, so a shorter suffix scores at least as high as the longer ones behind it.
 """
 
 from __future__ import annotations
@@ -36,11 +36,6 @@ class Step:
     prior: Floats  # log r0
     correction: Floats  # log(r / r0)
 
-    @classmethod
-    def empty(cls, size: int) -> Step:
-        """Return the step of rows that do nothing."""
-        return cls(np.full(size, -1, dtype=np.int64), np.zeros(size), np.zeros(size))
-
     def gains(self, f_nu: Ints, f_de: Ints, settings: Settings) -> Floats:
         """Return how much likelier rows make the contexts that have them, in nats.
 
@@ -52,9 +47,10 @@ class Step:
         return np.where(self.parent >= 0, gains, -np.inf)
 
 
-def evidence(counts: Counts, settings: Settings, spans: Spans) -> Rows:
+def evidence(counts: Counts, settings: Settings) -> Rows:
     """Return the rows of all spans with f_nu, f_de and 1; suffixes seen once, and not at the target, say nothing."""
     rows: Rows = {}
+    spans = Spans.of(settings)
     for span in spans.all():
         if span == spans.anywhere:
             continue
@@ -72,11 +68,9 @@ def evidence(counts: Counts, settings: Settings, spans: Spans) -> Rows:
     return rows
 
 
-def select(
-    rows: Rows, steps: Mapping[Span, Step], settings: Settings, spans: Spans
-) -> tuple[Rows, dict[Span, Floats]]:
+def select(rows: Rows, steps: Mapping[Span, Step], settings: Settings) -> tuple[Rows, dict[Span, Floats]]:
     """Return the rows to store, unless memory is limited, and their scores."""
-    p, scores = settings.params, _scores(rows, steps, settings, spans)
+    p, scores = settings.params, _scores(rows, steps, settings)
     if p.size is None and p.criterion != "gain":
         return rows, scores
     if p.size is not None:
@@ -87,9 +81,9 @@ def select(
     return {span: some(part, kept[span]) for span, part in rows.items()}, scores
 
 
-def _scores(rows: Rows, steps: Mapping[Span, Step], settings: Settings, spans: Spans) -> dict[Span, Floats]:
+def _scores(rows: Rows, steps: Mapping[Span, Step], settings: Settings) -> dict[Span, Floats]:
     """Score all rows; a suffix has at least the score of each longer one behind it."""
-    p, scores = settings.params, {}
+    p, spans, scores = settings.params, Spans.of(settings), {}
     for number, (span, part) in enumerate(rows.items()):
         f_nu, f_de = part.values[:, 0], part.values[:, 1]
         if p.criterion == "gain":
@@ -98,7 +92,7 @@ def _scores(rows: Rows, steps: Mapping[Span, Step], settings: Settings, spans: S
             positions = spans.n if span == spans.anywhere else 1
             totals = settings.n_nu * positions, settings.n_de * positions
             seed = (p.seed, number)
-            scores[span] = selection.scores(p.criterion, f_nu, f_de, *totals, seed=seed).astype(np.float64)
+            scores[span] = selection.scores(p.criterion, f_nu, f_de, *totals, seed=seed)
     for first in (0, spans.n):
         suffixes = [span for span in spans.suffixes(first) if span in rows]
         for longer, shorter in zip(suffixes[:0:-1], suffixes[-2::-1], strict=True):
@@ -109,9 +103,10 @@ def _scores(rows: Rows, steps: Mapping[Span, Step], settings: Settings, spans: S
 
 
 def largest_within(
-    max_bytes: int, rows: Rows, scores: Mapping[Span, Floats], build: Callable[[Rows], Backoff]
+    rows: Rows, scores: Mapping[Span, Floats], settings: Settings, build: Callable[[Rows], Backoff]
 ) -> Backoff:
-    """Return the estimator of the best rows of all spans together that takes at most so many bytes."""
+    """Return the estimator of the best rows of all spans together that takes at most `max_bytes`."""
+    max_bytes = settings.params.max_bytes
     score = np.concatenate(list(scores.values()))
     frequency = np.concatenate([_frequency(part) for part in rows.values()])
     rank = np.empty(len(score), dtype=np.int64)

@@ -58,6 +58,20 @@ class Suffixes:
 
 
 @dataclass(frozen=True)
+class Trace:
+    """The units, (n, contexts), and the suffixes, (lengths, contexts), that the log ratios of contexts are made of.
+
+    A suffix that is not stored has index 0 and correction 0.
+    """
+
+    units: Floats
+    unit_index: Index  # of the frequencies
+    index: Index  # of the frequencies of suffixes
+    prior: Floats  # log r0
+    correction: Floats  # log(r / r0)
+
+
+@dataclass(frozen=True)
 class Trie:
     """Items, or shapes: their strings, units and suffixes."""
 
@@ -65,26 +79,22 @@ class Trie:
     units: tuple[Units, ...]  # one per distance
     suffixes: tuple[Suffixes, ...] = ()  # of two items and more
 
-    def walk(self, columns: Columns, shape_codes: Columns | None = None) -> Iterator[tuple[int, Ints, Ints]]:
+    def walk(self, columns: Columns) -> Iterator[tuple[int, Ints, Ints]]:
         """Follow contexts from the boundary as far as their suffixes are stored.
 
         Args:
             columns: the codes of contexts; `len(names)` and more are not in the vocabulary.
-            shape_codes: for a trie of shapes, the shape of each code of an item: next to the boundary, and elsewhere.
 
         Yields:
             A length from 1 on, the contexts that have a suffix of this length, and its node.
         """
-        first = columns[0] if shape_codes is None else shape_codes[0].take(columns[0])
-        rows = np.flatnonzero(first < len(self.names))
-        node = first.take(rows).astype(np.int64)
+        rows = np.flatnonzero(columns[0] < len(self.names))
+        node = columns[0].take(rows).astype(np.int64)
         yield 1, rows, node
         for length, (suffixes, column) in enumerate(zip(self.suffixes, columns[1:], strict=False), 2):
             if not len(rows):
                 return
             code = column.take(rows, mode="clip")
-            if shape_codes is not None:
-                code = shape_codes[1].take(code, mode="clip")
             found = suffixes.pairs.find(node, code)
             stored = np.flatnonzero((found >= 0) & (code < len(self.names)))
             rows, node = rows.take(stored, mode="clip"), found.take(stored, mode="clip")
@@ -112,17 +122,28 @@ class Trie:
                 before[rows] = total
         return index, corrections
 
-    def totals(self, columns: Columns, shape_codes: Columns | None = None) -> npt.NDArray[np.float32]:
+    def trace(self, columns: Columns, units: Floats, added: Floats | float, first: Floats, longest: int) -> Trace:
+        """Follow contexts along their suffixes, given their units and what is added to these in the priors.
+
+        The suffix of length 1 is a unit, whose correction is `first`.
+        """
+        unit_index = np.stack([own.find(column) for own, column in zip(self.units, columns, strict=True)])
+        index, correction = self.corrections(columns, longest)
+        index[:1], correction[:1] = unit_index[:1], first
+        prior = np.cumsum((units + added)[:longest] + correction, axis=0) - correction
+        return Trace(units, unit_index, index, prior, correction)
+
+    def totals(self, columns: Columns) -> npt.NDArray[np.float32]:
         """Return the total of each context's longest suffix that is stored."""
         total = np.zeros(len(columns[0]), dtype=np.float32)
         loops = loaded_loops()
         if loops is None:
-            for length, rows, node in self.walk(columns, shape_codes):
+            for length, rows, node in self.walk(columns):
                 if length > 1:
                     total[rows] = self.suffixes[length - 2].total.take(node, mode="clip")
             return total
         size = len(self.names)
-        codes = [_as_int64(column, shape_codes, distance) for distance, column in enumerate(columns)]
+        codes = [column.astype(np.int64, copy=False) for column in columns]
         node = np.where(codes[0] < size, codes[0], ABSENT)
         for suffixes, column in zip(self.suffixes, codes[1:], strict=False):
             pairs = suffixes.pairs
@@ -153,8 +174,3 @@ class Trie:
         """Bytes in memory."""
         arrays = sum(part.nbytes for part in self.units) + sum(part.nbytes for part in self.suffixes)
         return int(self.names.nbytes) + arrays
-
-
-def _as_int64(column: npt.NDArray[Any], shape_codes: Columns | None, distance: int) -> Ints:
-    codes = column if shape_codes is None else shape_codes[min(distance, 1)].take(column, mode="clip")
-    return np.asarray(codes, dtype=np.int64)

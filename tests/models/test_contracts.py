@@ -1,0 +1,425 @@
+"""What every estimator promises, whatever its parameters: one suite for all of them."""
+
+from __future__ import annotations
+
+import math
+import re
+from statistics import NormalDist
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numpy.lib.stride_tricks import sliding_window_view
+from samples import UNSEEN, probes_of, samples
+
+import raregram as rg
+from conftest import corpora
+from raregram.errors import FileError, InputError, ParameterError
+from raregram.models.registry import ESTIMATORS
+from raregram.options import CRITERION, DENOMINATOR, KIND, SIDE, SPAN_CRITERION
+from raregram.options import UNSEEN as UNSEEN_OPTION
+
+SPANS = ["suffixes:3", "shapes:2", "whole"]
+WHOLE = [name for name, estimator in ESTIMATORS.items() if not estimator.has_variance]
+WITH_INTERVAL = [name for name in ESTIMATORS if name not in WHOLE]
+EVERYTHING = 10**6  # a size at which a back-off leaves no span out for saying little
+every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS)
+with_interval = pytest.mark.parametrize("estimator", WITH_INTERVAL)
+
+COMMON = {"denominator": st.sampled_from(DENOMINATOR.choices), "seed": st.integers(0, 3)}
+FITS = {
+    "backoff": {
+        **COMMON,
+        "lam": st.sampled_from([1e-5, 0.05, 2.0]),
+        "unit_lam": st.sampled_from([1e-3, 0.05, 0.7]),
+        "tau": st.sampled_from([0.0, 0.3, 1.0]),
+        "size": st.sampled_from([None, 1, 2, 5, EVERYTHING]),
+        "criterion": st.sampled_from(SPAN_CRITERION.choices),
+        "longest": st.integers(0, 1),
+        "shapes": st.booleans(),
+    },
+    **{
+        name: {
+            **COMMON,
+            "lam": st.sampled_from([0, 1e-5, 0.1]),
+            "size": st.integers(1, 4),
+            "criterion": st.sampled_from(CRITERION.choices),
+            "unseen": st.sampled_from(UNSEEN_OPTION.choices),
+            "keep_seen": st.booleans(),
+        }
+        for name in ESTIMATORS
+        if name != "backoff"
+    },
+}
+
+
+@st.composite
+def models(draw, estimator, **options):
+    """A fitted model, the sample that it was fitted to, and contexts to ask it for."""
+    sample = draw(samples(n=options.pop("n", None)))
+    counts = rg.Counts.from_contexts(*sample, spans=SPANS, side=draw(st.sampled_from(SIDE.choices)))
+    fitting = draw(st.fixed_dictionaries({}, optional=FITS[estimator]))
+    return rg.fit(counts, "T", estimator, **fitting), sample, probes_of(sample, draw)
+
+
+def same_models(model, other, probes):
+    """Everything that can be asked of a model."""
+    assert other.settings == model.settings
+    assert other.items.to_pylist() == model.items.to_pylist()
+    assert other.sizes == model.sizes
+    assert other.nbytes == model.nbytes
+    assert repr(other) == repr(model)
+    np.testing.assert_array_equal(other.numbers(probes), model.numbers(probes))
+    np.testing.assert_array_equal(other.log_ratio(probes), model.log_ratio(probes))
+    if model.estimator.has_variance:
+        np.testing.assert_array_equal(other.interval(probes), model.interval(probes))
+    assert [repr(other.explain(items)) for items in probes[:3]] == [
+        repr(model.explain(items)) for items in probes[:3]
+    ]
+    for rows, other_rows in zip(model.estimator.rows(), other.estimator.rows(), strict=True):
+        assert rows.span == other_rows.span
+        for column in ("keys", "values", "terms"):
+            np.testing.assert_array_equal(getattr(rows, column), getattr(other_rows, column))
+
+
+# Fit
+
+
+@every_estimator
+@settings(max_examples=40)
+@given(corpora(n=3, min_size=2), corpora(n=3), st.data())
+def test_fitting_a_merged_table_is_fitting_the_whole(estimator, a, b, data):
+    options = {"targets": ["LOC", "PER"], "spans": SPANS, "side": data.draw(st.sampled_from(SIDE.choices))}
+    tables = [rg.Counts.from_contexts(*corpus, **options) for corpus in (a, b)]
+    whole = rg.Counts.from_contexts(a[0] + b[0], a[1] + b[1], **options)
+    merged = tables[0] + tables[1]
+    assert merged == whole
+    assert merged - tables[1] == tables[0]
+    assert (merged - tables[0]).digest() == tables[1].digest()
+    assume(0 < whole.sizes("LOC")[0] < whole.totals[0])
+    fitting = data.draw(st.fixed_dictionaries({}, optional=FITS[estimator]))
+    one, other = (rg.fit(table, "LOC", estimator, **fitting) for table in (merged, whole))
+    same_models(one, other, [*a[0], *b[0], ["never", "a", "B"]])
+
+
+@every_estimator
+@settings(max_examples=40)
+@given(st.data(), st.randoms())
+def test_the_order_of_the_input_does_not_matter(estimator, data, shuffler):
+    """Also where scores are tied."""
+    sample = data.draw(samples(n=3))
+    rows = list(zip(*sample, strict=True))
+    shuffler.shuffle(rows)
+    fitting = data.draw(st.fixed_dictionaries({}, optional=FITS[estimator]))
+    shuffled = tuple(list(column) for column in zip(*rows, strict=True))
+    tables = (rg.Counts.from_contexts(*some, spans=SPANS) for some in (sample, shuffled))
+    one, other = (rg.fit(table, "T", estimator, **fitting) for table in tables)
+    same_models(one, other, sample[0])
+
+
+# Files
+
+
+@every_estimator
+@settings(max_examples=40)
+@given(st.data())
+def test_files_come_back_as_they_were(tmp_path_factory, estimator, data):
+    model, _, probes = data.draw(models(estimator))
+    path = tmp_path_factory.mktemp("model") / "a.rgm"
+    model.save(path)
+    loaded = rg.Model.load(path)
+    same_models(model, loaded, probes)
+    loaded.save(path.with_name("b.rgm"))
+    assert path.read_bytes() == path.with_name("b.rgm").read_bytes()
+
+
+@every_estimator
+def test_a_damaged_model_is_named(counts, tmp_path, estimator):
+    path = tmp_path / "a.rgm"
+    rg.fit(counts, "LOC", estimator).save(path)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(FileError, match=r"a\.rgm is not a raregram file, or it is truncated or damaged"):
+        rg.Model.load(path)
+
+
+# Explanations
+
+
+@every_estimator
+@settings(max_examples=40)
+@given(st.data(), st.randoms())
+def test_explanations_add_up_exactly_in_any_order(estimator, data, shuffler):
+    model, _, probes = data.draw(models(estimator))
+    for items in probes:
+        explanation = model.explain(items)
+        values = [term.value for term in explanation.terms]
+        shuffler.shuffle(values)
+        for total in (sum(values), math.fsum(values) if np.isfinite(values).all() else sum(values)):
+            np.testing.assert_array_equal(total, explanation.log_ratio)
+        np.testing.assert_array_equal(explanation.log_ratio, model.log_ratio([items])[0])
+        units = [term for term in explanation.terms if term.prior is None]
+        assert [position for term in units for position in range(term.start, term.end)] == list(range(len(items)))
+        if estimator == "backoff":
+            assert explanation.interval == tuple(model.interval([items])[0])
+        else:
+            assert [item for term in units for item in term.items] == items
+            assert explanation.interval is None
+        assert str(explanation)
+
+
+# Every form of input
+
+
+@every_estimator
+@settings(max_examples=40)
+@given(st.data())
+def test_every_form_of_input_gives_the_same_scores(estimator, data):
+    model, _, rows = data.draw(models(estimator))
+    expected, texts, codes = model.log_ratio(rows), [" ".join(row) for row in rows], model.numbers(rows)
+    forms = [texts, np.array(rows), np.array(texts), pa.array(texts), tuple(texts), codes, np.asfortranarray(codes)]
+    forms += [codes.astype(kind) for kind in (np.int64, np.uint64, np.int16) if codes.min() >= 0]
+    for form in (*forms, iter(texts)):
+        np.testing.assert_array_equal(model.log_ratio(form), expected)
+    many = len(model.items) + 1  # more than items: a table of units comes first
+    for form in (rows * many, texts * many, np.tile(codes, (many, 1))):
+        np.testing.assert_array_equal(model.log_ratio(form), np.tile(expected, many))
+    np.testing.assert_array_equal(model.log_ratio(texts[0]), expected[:1])
+    np.testing.assert_array_equal([model.estimator.score_one(row) for row in codes.tolist()], expected)
+    np.testing.assert_array_equal(model.numbers(texts), codes)
+    items, keys = pa.array([item for row in rows for item in row]), np.arange(codes.size).reshape(codes.shape)
+    np.testing.assert_array_equal(model.number_rows(items, keys), codes)
+    distinct = dict.fromkeys(texts)
+    np.testing.assert_array_equal(model.log_ratio(distinct.keys()), model.log_ratio(list(distinct)))
+    if estimator in WITH_INTERVAL:
+        interval = model.interval(rows)
+        for form in (*forms, iter(texts)):
+            np.testing.assert_array_equal(model.interval(form), interval)
+        np.testing.assert_array_equal(np.concatenate([model.interval([row]) for row in rows]), interval)
+        np.testing.assert_array_equal(model.interval(texts[0]), interval[:1])
+
+
+@every_estimator
+def test_no_ngrams_have_no_scores(counts, estimator):
+    model = rg.fit(counts, "LOC", estimator)
+    assert model.log_ratio([]).shape == model.log_ratio(np.empty((0, 4), int)).shape == (0,)
+    assert (model.numbers([]).shape, model.numbers([]).dtype) == ((0, 4), np.int32)
+    if estimator in WITH_INTERVAL:
+        assert model.interval([]).shape == (0, 2)
+
+
+@every_estimator
+def test_codes_reach_from_minus_one_to_the_last_one(counts, corpus, estimator):
+    backed_off = rg.Counts.from_contexts(*corpus, spans=["suffixes:3", "shapes:2"])
+    model = rg.fit(backed_off if estimator == "backoff" else counts, "LOC", estimator, size=3)
+    last = model.estimator.num_codes - 1
+    assert (last >= len(model.items)) == (estimator == "backoff")  # codes for shapes, and for the rest
+    assert model.log_ratio(np.array([[-1] * 4, [last] * 4, [0] * 4])).shape == (3,)
+    for kind in (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64):
+        codes = np.random.default_rng(0).integers(0, last + 1, (500, 4))
+        np.testing.assert_array_equal(model.log_ratio(codes.astype(kind)), model.log_ratio(codes))
+        if estimator in WITH_INTERVAL:
+            np.testing.assert_array_equal(model.interval(codes.astype(kind)), model.interval(codes))
+    shape = r"item numbers must have the shape \(N-grams, 4\), got "
+    wrong = {
+        rf"{shape}\(2, 3\)": np.zeros((2, 3), int), rf"{shape}\(4,\)": np.zeros(4, int),
+        rf"{shape}\(1, 4, 1\)": np.zeros((1, 4, 1), int),
+        f"item numbers must be from -1 to {last}": np.array([[0, 0, 0, last + 1]]),
+    }  # fmt: skip
+    for message, codes in (*wrong.items(), (f"from -1 to {last}", np.array([[0, 0, 0, -2]]))):
+        for score in (model.log_ratio, *([model.interval] if estimator in WITH_INTERVAL else [])):
+            with pytest.raises(InputError, match=message):
+                score(codes)
+
+
+@every_estimator
+def test_many_contexts_are_scored_as_few_are(counts, corpus, estimator):
+    model = rg.fit(counts, "LOC", estimator)
+    texts = [context.replace("bank", "Unheard") for context in corpus[0]]
+    few = np.concatenate([model.log_ratio(texts[i : i + 3]) for i in range(0, len(texts), 3)])
+    np.testing.assert_array_equal(model.log_ratio(texts * 70), np.tile(few, 70))  # more than are handled at a time
+    np.testing.assert_array_equal(model.log_ratio(np.tile(model.numbers(texts), (30, 1))), np.tile(few, 30))
+    threads = pa.cpu_count()
+    try:
+        pa.set_cpu_count(1)
+        np.testing.assert_array_equal(model.log_ratio(texts), few)
+    finally:
+        pa.set_cpu_count(threads)
+    if estimator in WITH_INTERVAL:
+        np.testing.assert_array_equal(model.interval(texts * 70), np.tile(model.interval(texts), (70, 1)))
+
+
+@every_estimator
+def test_a_wrong_ngram_is_named_by_its_row(counts, estimator):
+    model = rg.fit(counts, "LOC", estimator)
+    scores = [model.log_ratio, model.numbers, *([model.interval] if estimator in WITH_INTERVAL else [])]
+    for score in scores:
+        for ngrams, message in (
+            (["a b c d", "a b c"], "N-gram 2 has 3 words, expected 4"),
+            (["a b c d"] * 70_000 + ["a b c d e"], "N-gram 70001 has 5 words, expected 4"),
+            ([None], "N-gram 1 is missing"),
+        ):
+            with pytest.raises(InputError, match=message):
+                score(ngrams)
+    with pytest.raises(InputError, match="the N-gram has 1 words, expected 4"):
+        model.explain("a")
+
+
+@every_estimator
+def test_running_text_is_scored_through_a_window(counts, corpus, estimator):
+    """Where no item has a code of its own next to the boundary."""
+    model = rg.fit(counts, "LOC", estimator)
+    items = " ".join(corpus[0]).split()
+    codes = model.numbers([items[i : i + 4] for i in range(0, len(items), 4)]).ravel()
+    windows = [" ".join(items[i : i + 4]) for i in range(len(items) - 3)]
+    np.testing.assert_array_equal(model.log_ratio(sliding_window_view(codes, 4)), model.log_ratio(windows))
+
+
+@every_estimator
+@pytest.mark.parametrize("side", SIDE.choices)
+def test_rows_of_a_count_table_have_the_codes_of_their_texts(side, estimator):
+    """With items that the model has never met, which have a shape next to the boundary and another further away."""
+    contexts = ["announced Monday reported", "reported in Rome", "in Rome announced", "Monday in announced"]
+    counts = rg.Counts.from_contexts(contexts * 5, ["LOC", None, "LOC", None] * 5, spans=SPANS, side=side)
+    others = [
+        "claimed Friday in",
+        "in Friday claimed",
+        "Oslo claimed claimed",
+        "claimed in Oslo",
+        "in Rome announced",
+    ]
+    documents = rg.Counts.from_contexts(others, [None] * 5, targets=["LOC"], spans=["whole"], side=side)
+    model = rg.fit(counts, "LOC", estimator)
+    codes = model.number_rows(documents.items, documents.rows[documents.whole].keys)
+    texts = documents.whole_ngrams().texts("words").to_pylist()
+    np.testing.assert_array_equal(model.log_ratio(codes), model.log_ratio(texts))
+    assert (codes.min() == -1) == (estimator != "backoff")  # it knows the shapes of all
+
+
+# Sides, letters, pads
+
+
+@every_estimator
+@settings(max_examples=40)
+@given(st.data())
+def test_the_right_side_is_the_left_side_in_a_mirror(estimator, data):
+    sample = data.draw(samples())
+    mirrored = ([row[::-1] for row in sample[0]], sample[1])
+    drawn = data.draw(st.fixed_dictionaries({}, optional=FITS[estimator]))
+    fitting = drawn | ({"criterion": "tf"} if drawn.get("criterion") == "random" else {})  # depends on the position
+    left, right = (
+        rg.fit(rg.Counts.from_contexts(*some, spans=SPANS, side=side), "T", estimator, **fitting)
+        for some, side in ((sample, "left"), (mirrored, "right"))
+    )
+    probes = probes_of(sample, data.draw)
+    backwards = [row[::-1] for row in probes]
+    np.testing.assert_array_equal(left.log_ratio(probes), right.log_ratio(backwards))
+    if estimator in WITH_INTERVAL:
+        np.testing.assert_allclose(left.interval(probes), right.interval(backwards), rtol=0, atol=1e-12)
+    assert left.nbytes == right.nbytes
+
+
+@every_estimator
+def test_letters(estimator):
+    counts = rg.Counts.from_contexts(["abc", "bcd", "äöü"], ["X", None, "X"], kind="letters", spans=SPANS)
+    model = rg.fit(counts, "X", estimator)
+    assert counts.items.to_pylist()[:7] == ["a", "b", "c", "d", "~a", "ä", "ö"]
+    items = [item for term in model.explain("äöü").terms if term.prior is None for item in term.items]
+    assert items == ["ä", "ö", "ü"]
+    np.testing.assert_array_equal(model.log_ratio(["äbc", "äöü"]), model.log_ratio([list("äbc"), list("äöü")]))
+
+
+@every_estimator
+@pytest.mark.parametrize("side", SIDE.choices)
+def test_padded_contexts_few_and_many(side, estimator):
+    documents = [{"text": f"{first} in Rome", "spans": [(2, 3, "T")]} for first in ("walked", "He", "12", "at")]
+    documents += [{"text": "in the Name of", "spans": []}] * 3
+    counts = rg.count(documents, n=3, pad=True, side=side, spans=["suffixes:3", "shapes:3", "whole"])
+    model = rg.fit(counts, "T", estimator)
+    for short in ("in", "Bern in", "", "in Rome of"):
+        items = short.split()
+        pads = [""] * (3 - len(items))
+        padded = model.log_ratio([pads + items if side == "left" else items + pads])
+        np.testing.assert_array_equal(model.log_ratio([short]), padded)
+        many = model.log_ratio([short] * 2 + ["He in Rome"] * 2000)
+        np.testing.assert_array_equal(many[:2], padded.repeat(2))
+        np.testing.assert_array_equal(many[2:], model.log_ratio(["He in Rome"]).repeat(2000))
+    with pytest.raises(InputError, match="N-gram 1 has 4 words, expected 3"):
+        model.log_ratio(["a b c d", "a b"] + ["a b c"] * 2000)
+
+
+# Intervals
+
+
+@with_interval
+@settings(max_examples=40)
+@given(st.data(), st.lists(st.floats(0.01, 0.99), min_size=2))
+def test_the_ratio_is_in_the_middle_and_a_higher_level_reaches_further(estimator, data, levels):
+    model, _, probes = data.draw(models(estimator))
+    probes = [*probes, UNSEEN[: model.settings.n]]
+    ratio, before = model.log_ratio(probes), np.zeros(len(probes))
+    for level in sorted(levels):
+        low, high = model.interval(probes, level).T
+        assert np.isfinite([low, high]).all()
+        np.testing.assert_allclose(low + high, 2 * ratio, atol=1e-9)
+        assert ((low <= ratio) & (ratio <= high)).all()
+        assert (high - low >= before - 1e-12).all()
+        before = high - low
+    z = NormalDist().inv_cdf((1 + max(levels)) / 2) / NormalDist().inv_cdf(0.975)
+    low, high = model.interval(probes).T
+    np.testing.assert_allclose(before, z * (high - low), atol=1e-9)  # 0.95 is the default
+    if estimator == "backoff":
+        assert (high > low).all()
+
+
+@with_interval
+def test_levels_out_of_range_are_refused(counts, estimator):
+    model = rg.fit(counts, "LOC", estimator)
+    for level in (0, 1, -0.1, 1.5, 95, math.nan, math.inf, True, None, "0.9"):
+        message = f"^The level parameter of interval must be a number between 0 and 1. Got {level!r} instead.$"
+        with pytest.raises(ParameterError, match=message):
+            model.interval(["the a in at"], level)
+    for level in (np.float64(0.5), np.float32(0.5)):
+        np.testing.assert_array_equal(model.interval(["the a in at"], level), model.interval(["the a in at"], 0.5))
+
+
+@pytest.mark.parametrize("estimator", WHOLE)
+def test_whole_ngrams_have_no_interval(counts, estimator):
+    model = rg.fit(counts, "LOC", estimator)
+    message = (
+        f"the estimator {estimator!r} has no interval: an N-gram never seen would have none. "
+        "Fit 'backoff', 'product' or 'selective'"
+    )
+    with pytest.raises(ParameterError, match=f"^{re.escape(message)}$"):
+        model.interval(["the a in at"])
+    assert model.explain("the a in at").interval is None
+
+
+# What is wrong is named
+
+
+@every_estimator
+def test_a_sample_without_contexts_is_refused(estimator):
+    counts = rg.Counts.from_contexts(["a b"], ["LOC"], targets=["LOC", "PER"], spans=SPANS)
+    with pytest.raises(InputError, match="target 'PER' never occurs"):
+        rg.fit(counts, "PER", estimator)
+    with pytest.raises(InputError, match="every context belongs to 'LOC'"):
+        rg.fit(counts, "LOC", estimator)
+    with pytest.raises(InputError, match="no context of these counts has a label"):
+        rg.fit(rg.Counts.from_contexts(["a b"], [None], spans=SPANS), estimator=estimator)
+
+
+@every_estimator
+@pytest.mark.parametrize("kind", KIND.choices)
+def test_the_denominator_is_the_rest_or_everything(kind, estimator):
+    ngrams = ["a b", "b c", "c a"] if kind == "words" else ["ab", "bc", "ca"]
+    f_nu, f_de = np.array([4, 1, 1]), np.array([1, 1, 3])
+    tables = [
+        rg.Counts.from_ngrams(ngrams, f_nu, more, kind=kind, spans=SPANS, target="T") for more in (f_de, f_de + f_nu)
+    ]
+    alone = rg.fit(tables[0], "T", estimator, lam=0.1, denominator="all")
+    rest = rg.fit(tables[1], "T", estimator, lam=0.1)
+    np.testing.assert_array_equal(alone.log_ratio(ngrams), rest.log_ratio(ngrams))
+    assert (alone.settings.n_nu, alone.settings.n_de) == (rest.settings.n_nu, rest.settings.n_de) == (6, 11)
