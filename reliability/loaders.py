@@ -98,7 +98,7 @@ def forge(data: bytes, rng: random.Random) -> bytes:
 def _digest(head: dict[str, Any], table: pa.Table) -> str:
     """Return the digest that a table should have, or any where it cannot have one."""
     try:
-        items, parts = storage.from_arrow(table, head["columns"])
+        items, parts = storage.from_arrow(table, head["columns"], head["header"]["n"])
         return storage.SpanTable(head["kind"], head["header"], tuple(head["columns"]), items, parts).digest()
     except Exception:  # no such table can be
         return "0" * 64

@@ -18,8 +18,9 @@ from raregram.corpus.labels import target_names
 from raregram.counts import engine as local
 from raregram.counts.encode import Encoded, encode_documents, encode_labelled, encode_weighted
 from raregram.counts.kernel import Plan
-from raregram.counts.storage import Span, SpanTable, is_raregram_file
-from raregram.counts.table import Counts, tuple_of, two_frequencies
+from raregram.counts.spans import Span, tuple_of
+from raregram.counts.storage import SpanTable, is_raregram_file
+from raregram.counts.table import Counts, two_frequencies
 from raregram.errors import InputError, ParameterError, check_choice, check_count
 from raregram.options import (
     DENOMINATOR,

@@ -26,7 +26,8 @@ from raregram.atomic import temporary_base, write_errors_named
 from raregram.corpus.labels import check_labels
 from raregram.counts.encode import ONCE, Encoded, Weight
 from raregram.counts.kernel import Batch, Layer, Plan, count_span, count_suffixes, count_units, windows_of
-from raregram.counts.storage import Span, SpanRows, SpanTable
+from raregram.counts.spans import Span
+from raregram.counts.storage import SpanRows, SpanTable
 from raregram.counts.table import Ints, check_total, counts_columns
 from raregram.errors import InputError, check_count
 from raregram.text.shapes import shapes_of
@@ -152,12 +153,12 @@ class Corpus:
             return pa.array([], pa.string()), iter(())
         names = pa.array(list(self.vocabulary), pa.string())
         distinct, codes = build_vocabulary(names)
-        layers = [Layer(0, distinct, codes, codes)]
+        layers = [Layer("item", distinct, codes, codes)]
         units = self._units(layers[0])
         if self.plan.shape is None:
             return distinct, self._wanted(layers, [None], units, only)
         shapes, codes = build_vocabulary(pa.concat_arrays(shapes_of(names, self.plan.shape)))
-        layers.append(Layer(self.plan.n, shapes, codes[len(names) :], codes[: len(names)]))
+        layers.append(Layer("shape", shapes, codes[len(names) :], codes[: len(names)]))
         of_shapes = list(self._units(layers[1]))
         used = np.unique(np.concatenate([part.keys for part in of_shapes]))
         items, into = build_vocabulary(pa.concat_arrays([distinct, shapes.take(pa.array(used))]))
@@ -170,8 +171,8 @@ class Corpus:
     ) -> Iterator[SpanRows]:
         """Yield the rows of all spans, or only of one, by the table's codes."""
         longer = [span for span in self.plan.longer if only in (None, span)]
-        for part in chain(units if only is None or only[1] - only[0] == 1 else (), self._longer(longer, layers)):
-            into = final[part.span[0] >= self.plan.n]
+        for part in chain(units if only is None or only.width == 1 else (), self._longer(longer, layers)):
+            into = final[part.span.layer == "shape"]
             if only in (None, part.span) and len(part):
                 yield part if into is None else SpanRows(part.span, into[part.keys], part.values)
 
@@ -200,13 +201,13 @@ class Corpus:
     def _longer(self, spans: Sequence[Span], layers: Sequence[Layer]) -> Iterator[SpanRows]:
         """Count the spans of two and more items."""
         weights = self._matrix()
-        longest = max((end - start for start, end in spans), default=0)
+        longest = max((span.width for span in spans), default=0)
         if sum(self.windows.values()) <= self._capacity(longest, weights):
             return self._in_memory(spans, layers, weights)
         ranges = (
             partial(count_span, span, *windows, self.plan.min_count)
             for span in spans
-            for windows in self._ranges(layers[span[0] >= self.plan.n], span, weights)
+            for windows in self._ranges(layers[span.layer == "shape"], span, weights)
         )
         return in_threads(ranges, self.threads)
 
@@ -220,7 +221,7 @@ class Corpus:
         """Count the suffixes of all lengths, items and shapes side by side."""
         batches, suffixes = list(self._batches()), []
         for layer in layers:
-            lengths = {end - start for start, end in spans if (start >= self.plan.n) == (layer.first > 0)}
+            lengths = {span.width for span in spans if span.layer == layer.name}
             suffixes.append(count_suffixes(batches, layer, self.plan, weights, lengths))
         with ThreadPoolExecutor(min(len(layers), self.threads)) as pool:
             for _ in range(self.plan.n):
@@ -232,12 +233,11 @@ class Corpus:
         def pieces() -> Iterator[Codes]:
             return (windows_of(batch, layer, self.plan, span) for batch in self._batches())
 
-        k = span[0] - layer.first
-        codes = layer.near if k == self.plan.nearest else layer.far
+        codes = layer.near if span.start == self.plan.nearest else layer.far
         sizes = np.zeros(len(layer.names), dtype=np.int64)
         for batch in self._batches():
-            sizes += np.bincount(codes[batch.codes[batch.starts() + k]], minlength=len(sizes))
-        return self._cut(pieces, sizes, 0, self._capacity(span[1] - span[0], weights), weights)
+            sizes += np.bincount(codes[batch.codes[batch.starts() + span.start]], minlength=len(sizes))
+        return self._cut(pieces, sizes, 0, self._capacity(span.width, weights), weights)
 
     def _cut(
         self, pieces: Pieces, sizes: Ints, column: int, capacity: int, weights: Ints

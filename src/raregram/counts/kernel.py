@@ -19,8 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from raregram.counts.sorting import Order, find_heads, group_rows
-from raregram.counts.storage import Span, SpanRows
-from raregram.counts.table import Ints, counts_header, parse_spans, shape_name, suffix
+from raregram.counts.spans import LayerName, Span, parse_spans, shape_name, suffix
+from raregram.counts.storage import SpanRows
+from raregram.counts.table import Ints, counts_header
 from raregram.options import KIND, MIN_COUNT, SIDE, SPANS, N
 from raregram.text.tokenize import window_starts
 from raregram.text.vocabulary import Codes, Encoder
@@ -47,7 +48,7 @@ class Plan:
         SIDE.check(self.side, "a count")
         KIND.check(self.kind, "a count")
         MIN_COUNT.check(self.min_count, "a count")
-        object.__setattr__(self, "shape", shape_name(self.all_spans, self.n, self.kind, self.shape))
+        object.__setattr__(self, "shape", shape_name(self.all_spans, self.kind, self.shape))
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -62,7 +63,7 @@ class Plan:
     @property
     def longer(self) -> list[Span]:
         """The spans of two and more items, shorter ones first."""
-        return [span for span in self.all_spans if span[1] - span[0] > 1]
+        return [span for span in self.all_spans if span.width > 1]
 
     @property
     def nearest(self) -> int:
@@ -100,7 +101,7 @@ class Batch:
 class Layer:
     """What is counted of every context, its items or their shapes, by codes in byte order."""
 
-    first: int  # its first position in a span: 0 for items, n for shapes
+    name: LayerName
     names: pa.Array  # string, distinct, in byte order
     far: Codes  # (items,) the code of each item of the corpus
     near: Codes  # (items,) the same next to the boundary, where a shape has more detail
@@ -128,7 +129,7 @@ def count_units(
         for start in range(0, len(layer.names), most_codes):
             some = {weight: total[start : start + most_codes] for weight, total in sums.items()}
             seen, values = _unit_values(batches(), k, codes, start, some, weights)
-            yield SpanRows((layer.first + k, layer.first + k + 1), (seen + start).astype(np.int32)[:, None], values)
+            yield SpanRows(Span(layer.name, k, k + 1), (seen + start).astype(np.int32)[:, None], values)
 
 
 def _unit_values(
@@ -163,8 +164,8 @@ def windows_of(batch: Batch, layer: Layer, plan: Plan, span: Span) -> Codes:
     """Return the codes of a span in all windows, and the weights of these: (width + 1, windows)."""
     starts = batch.starts()
     far = layer.far[batch.codes]
-    found = np.empty((span[1] - span[0] + 1, len(starts)), dtype=np.int32)
-    for row, k in enumerate(range(span[0] - layer.first, span[1] - layer.first)):
+    found = np.empty((span.width + 1, len(starts)), dtype=np.int32)
+    for row, k in enumerate(range(span.start, span.stop)):
         if k == plan.nearest and layer.near is not layer.far:
             found[row] = layer.near[batch.codes[starts + k]]
         else:
@@ -194,7 +195,7 @@ def count_suffixes(
     row = np.concatenate(nearest)  # of each window's suffix
     keys = np.arange(len(layer.names), dtype=np.int32)[:, None]
     for length in range(2, max(lengths, default=0) + 1):
-        span = suffix(length, plan.n, plan.side, layer.first)
+        span = suffix(length, plan.n, plan.side, layer.name)
         k = plan.n - length if left else length - 1
         item = np.concatenate([codes[start + k] for codes, start in zip(far, starts, strict=True)])
         order, heads, pairs = group_rows(np.stack([item, row] if left else [row, item]))

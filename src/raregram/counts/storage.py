@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from raregram.atomic import PathLike, atomic_path
+from raregram.counts.spans import Span, span_order
 from raregram.errors import FileError
 from raregram.text.vocabulary import Codes, build_vocabulary
-
-Span: TypeAlias = tuple[int, int]  # items a..b-1 of an N-gram
 
 FORMAT_VERSION = 1
 ROW_GROUP = 1 << 20  # values written at a time
@@ -72,9 +71,14 @@ class SpanTable:
     items: pa.Array  # string, distinct, in byte order
     parts: Iterable[SpanRows]  # in order of their spans; a stream may cut a span into several
 
+    @property
+    def n(self) -> int:
+        """The number of items of an N-gram."""
+        return int(self.header["n"])
+
     def digest(self) -> str:
         """Return a hexadecimal digest of the content, whatever the order of the rows."""
-        hasher = Hasher(self.items)
+        hasher = Hasher(self)
         for part in self.parts:
             hasher.add(part)
         return digest_of(self, hasher.total)
@@ -83,13 +87,15 @@ class SpanTable:
 class Hasher:
     """Hashes rows one by one and adds the hashes, so that parts of a table can be digested in any order."""
 
-    def __init__(self, items: pa.Array) -> None:
-        self.item_hash = hash_items(items)
+    def __init__(self, table: SpanTable) -> None:
+        self.n, self.item_hash = table.n, hash_items(table.items)
         self.total = np.zeros(2, dtype=np.uint64)
 
     def add(self, part: SpanRows) -> None:
         """Take in some rows."""
-        self.total = self.total + add_hashes(hash_keys(part.span, part.keys, self.item_hash), part.values)
+        self.total = self.total + add_hashes(
+            hash_keys(part.span.columns(self.n), part.keys, self.item_hash), part.values
+        )
 
 
 def digest_of(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> str:
@@ -100,7 +106,7 @@ def digest_of(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> str:
 
 def write(path: PathLike, table: SpanTable) -> None:
     """Write a table, row group by row group, under its final name only when it is whole."""
-    hasher = Hasher(table.items)
+    hasher = Hasher(table)
     # Models are small, written once and sent around; count tables may be large, and are written again and again.
     options = {"compression": "zstd", "compression_level": 9 if table.kind == "model" else 1}
     with atomic_path(path) as draft, pq.ParquetWriter(draft, row_schema(table.columns), **options) as writer:
@@ -155,7 +161,7 @@ def read(path: PathLike, kind: str) -> SpanTable:
     if head["kind"] != kind:
         raise FileError(f"{path} is a raregram {head['kind']} file, expected a {kind} file")
     with damage_named(path):
-        items, parts = from_arrow(_read_rows(Path(path), head["columns"]), head["columns"])
+        items, parts = from_arrow(_read_rows(Path(path), head["columns"]), head["columns"], int(head["header"]["n"]))
         table = SpanTable(kind, head["header"], tuple(head["columns"]), items, parts)
         if table.digest() != head["digest"]:
             raise FileError(f"{path} is damaged or was altered: its content does not match its digest")
@@ -245,7 +251,7 @@ def row_schema(columns: Sequence[str]) -> pa.Schema:
 
 def _to_arrow(table: SpanTable, parts: Sequence[SpanRows]) -> pa.Table:
     """Lay rows of several spans out as one Arrow table."""
-    spans = np.array([part.span for part in parts], dtype=np.int16).reshape(-1, 2)
+    spans = np.array([part.span.columns(table.n) for part in parts], dtype=np.int16).reshape(-1, 2)
     start, end = np.repeat(spans, [len(part) for part in parts], axis=0).T
     widths = (end - start).astype(np.int32)
     keys = np.concatenate([part.keys.ravel() for part in parts])
@@ -262,7 +268,7 @@ def _to_arrow(table: SpanTable, parts: Sequence[SpanRows]) -> pa.Table:
     )
 
 
-def from_arrow(arrow: pa.Table, columns: Sequence[str]) -> tuple[pa.Array, tuple[SpanRows, ...]]:
+def from_arrow(arrow: pa.Table, columns: Sequence[str], n: int) -> tuple[pa.Array, tuple[SpanRows, ...]]:
     """Undo `_to_arrow`, for rows in any order."""
     if any(column.null_count for column in arrow.columns):
         raise ValueError("a value is missing")
@@ -273,24 +279,19 @@ def from_arrow(arrow: pa.Table, columns: Sequence[str]) -> tuple[pa.Array, tuple
     values = np.column_stack([np.asarray(arrow[name], dtype=np.int64) for name in columns])
     if (np.asarray(lists.value_lengths()) != end - start).any() or (start < 0).any() or (end <= start).any():
         raise ValueError("a span has another number of items than its positions say")
-    if (values < 0).any():
+    if (values < 0).any() or n < 1:
         raise ValueError("a frequency is negative")
     span_code = start << 32 | end
     parts = []
     for code in np.unique(span_code).tolist():
-        span = (code >> 32, code & 0xFFFFFFFF)
+        span = Span.from_columns(code >> 32, code & 0xFFFFFFFF, n)
         rows = np.flatnonzero(span_code == code)
-        span_keys = keys[firsts[rows, None] + np.arange(span[1] - span[0])]
+        span_keys = keys[firsts[rows, None] + np.arange(span.width)]
         order = np.argsort(row_bytes(span_keys), kind="stable")
         if (span_keys[order[1:]] == span_keys[order[:-1]]).all(axis=1).any():
             raise ValueError("a row stands twice")
         parts.append(SpanRows(span, span_keys[order], values[rows[order]]))
     return items, tuple(sorted(parts, key=lambda part: span_order(part.span)))
-
-
-def span_order(span: Span) -> tuple[int, int]:
-    """Sort key of spans: shorter ones first, then by position."""
-    return span[1] - span[0], span[0]
 
 
 def row_bytes(keys: Codes) -> npt.NDArray[Any]:
@@ -317,7 +318,7 @@ def hash_items(items: pa.Array) -> npt.NDArray[np.uint64]:
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
-def hash_keys(span: Span, keys: Codes, item_hash: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def hash_keys(span: tuple[int, int], keys: Codes, item_hash: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Return a 64-bit hash of each row's span and items."""
     hashes = np.full(len(keys), span[0] * 65_536 + span[1], dtype=np.uint64)
     for item_numbers in keys.T:

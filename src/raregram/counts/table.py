@@ -5,7 +5,7 @@ It is all that any estimator needs. Two tables merge by adding and subtract exac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,11 @@ from raregram.atomic import PathLike
 from raregram.corpus.labels import target_names
 from raregram.counts import storage
 from raregram.counts.sorting import group_rows
-from raregram.counts.storage import Span, SpanRows, SpanTable, span_order
-from raregram.errors import InputError, ParameterError, check_choice, check_count, must_be, name_some
-from raregram.options import DENOMINATOR, KIND, MIN_COUNT, SIDE, SPANS, N
+from raregram.counts.spans import Span, parse_spans, span_names, tuple_of, unit_spans
+from raregram.counts.storage import SpanRows, SpanTable
+from raregram.errors import InputError, ParameterError, check_choice, check_count, name_some
+from raregram.options import DENOMINATOR, KIND, MIN_COUNT, SIDE, SPANS
 from raregram.text.ngrams import NGrams, NGramsLike, Where, as_sequence, nth_ngram, parse_ngrams
-from raregram.text.shapes import shape_function
 from raregram.text.vocabulary import Codes, build_vocabulary
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class Counts:
     def from_table(cls, table: SpanTable) -> Counts:
         """Gather the rows of a table, which may come as a stream."""
         head = table.header
-        parts: dict[Span, list[SpanRows]] = {(int(a), int(b)): [] for a, b in head["spans"]}
+        parts: dict[Span, list[SpanRows]] = {Span.from_columns(a, b, head["n"]): [] for a, b in head["spans"]}
         for part in table.parts:
             parts[part.span].append(part)
         columns = 1 + len(head["targets"])
@@ -208,12 +208,12 @@ class Counts:
     @property
     def units(self) -> tuple[Span, ...]:
         """The spans of one item, in the order of their positions."""
-        return tuple((k, k + 1) for k in range(self.n))
+        return tuple(unit_spans(self.n))
 
     @property
     def whole(self) -> Span:
         """The span of the whole N-gram."""
-        return (0, self.n)
+        return Span("item", 0, self.n)
 
     def whole_ngrams(self) -> NGrams:
         """Return the whole N-grams that the table holds, in order of its rows."""
@@ -308,9 +308,7 @@ class Counts:
     def drop_rare(self, min_count: int) -> Counts:
         """Return the table without spans of two and more items that were seen less often than `min_count`."""
         check_count("min_count", "drop_rare", min_count)
-        rows = {
-            span: part if span[1] - span[0] == 1 else part.at_least(min_count) for span, part in self.rows.items()
-        }
+        rows = {span: part if span.width == 1 else part.at_least(min_count) for span, part in self.rows.items()}
         return replace(self, rows=rows, min_count=max(int(min_count), self.min_count), known_digest=None)
 
     def with_targets(self, targets: Sequence[str]) -> Counts:
@@ -338,7 +336,11 @@ def counts_header(
 ) -> dict[str, Any]:
     """Return the header of a count file; `layout` is a table or the plan of one."""
     named = {name: getattr(layout, name) for name in ("n", "side", "pad", "min_count", "shape")}
-    counted = {"spans": [list(span) for span in spans], "targets": list(targets), "totals": list(totals)}
+    counted = {
+        "spans": [list(span.columns(layout.n)) for span in spans],
+        "targets": list(targets),
+        "totals": list(totals),
+    }
     return {**named, "items": layout.kind, **counted}
 
 
@@ -351,7 +353,7 @@ def _join_rows(span: Span, parts: Sequence[SpanRows], columns: int) -> SpanRows:
     """Put parts of a span's rows together; there may be none."""
     if len(parts) == 1:
         return parts[0]
-    keys = [part.keys for part in parts] or [np.empty((0, span[1] - span[0]), np.int32)]
+    keys = [part.keys for part in parts] or [np.empty((0, span.width), np.int32)]
     values = [part.values for part in parts] or [np.empty((0, columns), np.int64)]
     return SpanRows(span, np.concatenate(keys), np.concatenate(values))
 
@@ -359,7 +361,7 @@ def _join_rows(span: Span, parts: Sequence[SpanRows], columns: int) -> SpanRows:
 def add_up(span: Span, keys: Codes, values: Ints) -> SpanRows:
     """Add up the values of equal keys; the result is sorted by key.
 
-    >>> rows = add_up((0, 1), np.array([[2], [0], [2]], np.int32), np.array([[1, 0], [5, 5], [2, 1]]))
+    >>> rows = add_up(Span("item", 0, 1), np.array([[2], [0], [2]], np.int32), np.array([[1, 0], [5, 5], [2, 1]]))
     >>> rows.keys.ravel(), rows.values.tolist()
     (array([0, 2], dtype=int32), [[5, 5], [3, 1]])
     """
@@ -376,72 +378,6 @@ def compact(items: pa.Array, parts: Sequence[SpanRows]) -> tuple[pa.Array, list[
     number = (np.cumsum(used) - 1).astype(np.int32)
     kept = [SpanRows(part.span, number[part.keys], part.values) for part in parts]
     return items.filter(pa.array(used)), kept
-
-
-def tuple_of(names: str | Iterable[str]) -> tuple[str, ...]:
-    """Return names as a tuple; a string is one name."""
-    return (names,) if isinstance(names, str) else tuple(map(str, names))
-
-
-def parse_spans(spans: Sequence[str], n: int, side: str) -> list[Span]:
-    """Return the spans that a list of names asks for; the units are always there.
-
-    Shapes are a second row of n items behind the first: position n + k is for the shape of item k.
-
-    >>> parse_spans(["suffixes:3", "whole"], n=4, side="left")
-    [(0, 1), (1, 2), (2, 3), (3, 4), (2, 4), (1, 4), (0, 4)]
-    >>> parse_spans(["shapes:2"], n=2, side="left")
-    [(0, 1), (1, 2), (2, 3), (3, 4), (2, 4)]
-    """
-    N.check(n, "a count")
-    found = {(k, k + 1) for k in range(n)}
-    for name in [spans] if isinstance(spans, str) else map(str, spans):
-        kind, _, length = name.partition(":")
-        if kind in ("suffixes", "shapes") and length.isdecimal():
-            first = n if kind == "shapes" else 0
-            found |= {suffix(j, n, side, first) for j in range(1, min(int(length), n) + 1)}
-            found |= {(first + k, first + k + 1) for k in range(n)}
-        elif name == "whole":
-            found.add((0, n))
-        elif name != "units":
-            raise must_be("spans", "a count", "made of 'units', 'suffixes:LENGTH', 'shapes:LENGTH' and 'whole'", name)
-    return sorted(found, key=span_order)
-
-
-def suffix(length: int, n: int, side: str, first: int = 0) -> Span:
-    """Return the span of so many items next to the boundary; `first` is 0 for items and n for their shapes."""
-    return (first + n - length, first + n) if side == "left" else (first, first + length)
-
-
-def suffix_lengths(spans: Iterable[Span], n: int, side: str, first: int = 0) -> int:
-    """Return up to which length all suffixes of two and more items are there; 1 if none is."""
-    there = set(spans)
-    return next(
-        length for length in range(1, n + 1) if length == n or suffix(length + 1, n, side, first) not in there
-    )
-
-
-def span_names(spans: Iterable[Span], n: int) -> str:
-    """Say in words which spans there are."""
-    widths = {end - start for start, end in spans if end <= n}
-    shapes = {end - start for start, end in spans if start >= n}
-    longest = max((width for width in widths if 1 < width < n), default=0)
-    names = [
-        "units",
-        f"suffixes to {longest}" if longest else "",
-        f"shapes to {max(shapes)}" if shapes else "",
-        "whole N-grams" if n in widths else "",
-    ]
-    return ", ".join(name for name in names if name)
-
-
-def shape_name(spans: Iterable[Span], n: int, kind: str, shape: str | None) -> str | None:
-    """Return the name of the shape function of a count: the kind of items unless another is given."""
-    if not any(start >= n for start, _ in spans):
-        return None
-    name = kind if shape is None else shape
-    shape_function(name)  # raises where there is none
-    return name
 
 
 def _against(of_target: Any, of_all: Any, denominator: str) -> tuple[Any, Any]:
@@ -464,7 +400,8 @@ def _check_sound(counts: Counts) -> None:
     if not all(isinstance(name, str) for name in (*counts.targets, *shapes)):
         raise ValueError("a name is no string")
     units = parse_spans(["shapes:1" if shapes else "units"], counts.n, counts.side)
-    outside = [end for _, end in counts.spans if end > len(units)]
+    layers = {span.layer for span in units}
+    outside = [span for span in counts.spans if span.layer not in layers or span.stop > counts.n]
     if outside or not set(units) <= set(counts.spans) or len(counts.totals) != 1 + len(counts.targets):
         raise ValueError("the header does not fit the rows")
     check_total(int(counts.totals[0]))
@@ -493,12 +430,6 @@ def _check_mergeable(a: Counts, b: Counts) -> None:
         )
 
 
-def name_span(span: Span, n: int) -> str:
-    """Say in words where a span is."""
-    first = n if span[0] >= n else 0
-    return f"{'shapes of ' if first else ''}items {span[0] - first + 1} to {span[1] - first}"
-
-
 def _check_contains(difference: Counts) -> None:
     """Raise if a subtraction took away what was never there."""
     targets = ("all", *difference.targets)
@@ -509,7 +440,7 @@ def _check_contains(difference: Counts) -> None:
             row, column = bad[0]
             items = " ".join(difference.items.take(pa.array(part.keys[row])).to_pylist())
             raise InputError(
-                f"cannot subtract what was never added: {items!r} at {name_span(span, difference.n)} "
+                f"cannot subtract what was never added: {items!r} at {span.describe()} "
                 f"({targets[column]}) would have the frequency {part.values[row, column]}"
             )
     if not _within_totals(difference):

@@ -14,7 +14,8 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from raregram.counts.storage import Span, SpanRows
+from raregram.counts.spans import Span
+from raregram.counts.storage import SpanRows
 from raregram.counts.table import LARGEST_TOTAL, Counts
 from raregram.errors import check_count, must_be
 from raregram.models import ratios
@@ -239,9 +240,9 @@ class Estimator(ABC):
         prior: float | None = None,
     ) -> Term:
         """Describe what a span adds, given the index of its frequencies; `names` are the items, then their shapes."""
-        first, f = self.settings.n if span[0] >= self.settings.n else 0, self.frequencies
         known = index > 0 or self.settings.params.keeps_seen
+        f = self.frequencies
         f_nu, f_de = (int(f.f_nu[index]), int(f.f_de[index])) if known else (None, None)
-        start, end = span[0] - first, span[1] - first
+        start, end = span.columns(self.settings.n)
         selected = bool(f.selected[index])
-        return Term(start, end, tuple(names[span[0] : span[1]]), f_nu, f_de, selected, value, kind, prior)
+        return Term(span.start, span.stop, tuple(names[start:end]), f_nu, f_de, selected, value, kind, prior)

@@ -9,7 +9,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from raregram.counts.storage import Span, SpanRows
+from raregram.counts.spans import Span
+from raregram.counts.storage import SpanRows
 from raregram.counts.table import Counts, Ints, compact
 from raregram.models.base import Estimator, ModelRows, Settings
 from raregram.models.explain import Term
@@ -35,7 +36,7 @@ class LookupEstimator(Estimator):
         rows = []
         for span in cls.required_spans(settings):
             f_nu, f_de = counts.frequencies(span, settings.target, settings.denominator)
-            selected = cls.select(f_nu, f_de, span[0], settings)
+            selected = cls.select(f_nu, f_de, span.start, settings)
             kept = np.flatnonzero(selected | settings.params.keeps_seen)
             values = np.column_stack([f_nu, f_de, selected])[kept]
             rows.append(SpanRows(span, counts.rows[span].keys[kept], values))

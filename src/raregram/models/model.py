@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from raregram.atomic import PathLike
 from raregram.counts import storage
-from raregram.counts.storage import Span, SpanRows, SpanTable
+from raregram.counts.spans import Span
+from raregram.counts.storage import SpanRows, SpanTable
 from raregram.errors import InputError, ParameterError, must_be, shorten
 from raregram.models import intervals
 from raregram.models.base import COLUMNS, Estimator, Settings
@@ -221,8 +222,8 @@ def _check_rows(settings: Settings, rows: Mapping[Span, SpanRows]) -> None:
     """Raise `ValueError` for rows that no fit gives, in a file that someone made by hand."""
     if not set(rows) <= set(ESTIMATORS[settings.estimator].required_spans(settings)):
         raise ValueError("there are spans that the estimator does not have")
-    for (start, _), part in rows.items():
-        times = settings.n if start >= 2 * settings.n else 1  # an item at whatever position may be everywhere
+    for span, part in rows.items():
+        times = settings.n if span.layer == "any" else 1  # an item at whatever position may be everywhere
         if (part.values > np.array([settings.n_nu, settings.n_de, 1]) * [times, times, 1]).any():
             raise ValueError("a frequency is above its total")
 

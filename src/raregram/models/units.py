@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from raregram.counts.storage import Span, SpanRows
+from raregram.counts.spans import Span, unit_spans
+from raregram.counts.storage import SpanRows
 from raregram.counts.table import Counts, Ints
 from raregram.models import intervals, ratios, selection
 from raregram.models.base import BLOCK, Facts, ModelRows, Options, Parameters, Settings
@@ -44,7 +45,7 @@ class Product(LookupEstimator):
     @classmethod
     def required_spans(cls, settings: Settings) -> list[Span]:
         """Return one span per position."""
-        return [(k, k + 1) for k in range(settings.n)]
+        return unit_spans(settings.n)
 
     @classmethod
     def build(cls, settings: Settings, items: pa.Array, rows: Mapping[Span, SpanRows]) -> Product:

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from raregram.counts.storage import Span, SpanRows, row_bytes
+from raregram.counts.spans import Span
+from raregram.counts.storage import SpanRows, row_bytes
 from raregram.counts.table import Counts
 from raregram.errors import InputError, ParameterError
 from raregram.models import ratios
@@ -43,7 +44,7 @@ class Whole(LookupEstimator):
     @classmethod
     def required_spans(cls, settings: Settings) -> list[Span]:
         """Return the one span."""
-        return [(0, settings.n)]
+        return [Span("item", 0, settings.n)]
 
     @classmethod
     def fit(cls, counts: Counts, settings: Settings) -> Estimator:
@@ -89,7 +90,7 @@ class Whole(LookupEstimator):
 
     def rows(self) -> Iterator[ModelRows]:
         """Yield the one span."""
-        yield self.span_rows((0, self.settings.n), self._codes(self.keys).astype(np.int32), self.index)
+        yield self.span_rows(Span("item", 0, self.settings.n), self._codes(self.keys).astype(np.int32), self.index)
 
 
 @dataclass(frozen=True, kw_only=True)

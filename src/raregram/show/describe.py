@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from raregram.atomic import PathLike
-from raregram.counts.storage import Span, bytes_on_disk, read_header
-from raregram.counts.table import Counts, span_names
+from raregram.counts.spans import Span, span_names, unit_spans
+from raregram.counts.storage import bytes_on_disk, read_header
+from raregram.counts.table import Counts
 from raregram.errors import printable
 from raregram.models.base import ModelRows
 from raregram.models.explain import visible
@@ -29,7 +30,7 @@ def describe(path: PathLike) -> Facts:
     counts = Counts.load(path)
     shapes: Facts = {}
     if counts.shape is not None:
-        spans = [(counts.n + start, counts.n + end) for start, end in counts.units]
+        spans = unit_spans(counts.n, "shape")
         shapes = {"shape": counts.shape, "distinct_shapes": _distinct(counts, spans)}
     return {
         "file": str(path),
@@ -124,10 +125,11 @@ def strongest_by_position(model: Model) -> list[Facts]:
     """
     n = model.settings.n
     rows_of = {rows.span: rows for rows in model.estimator.rows()}
-    spans = [(0, n)] if list(rows_of) == [(0, n)] else [(k, k + 1) for k in range(n)]
+    whole = Span("item", 0, n)
+    spans = [whole] if list(rows_of) == [whole] else unit_spans(n)
     return [
         {
-            "position": span[0] + 1,
+            "position": span.start + 1,
             "held": len(rows_of[span]),
             "selected": int(rows_of[span].values[:, 2].sum()),
             "strongest_for": [facts for _, facts in _strongest_of(model, rows_of[span], -1)],
@@ -143,9 +145,8 @@ def _strongest_of(model: Model, rows: ModelRows, sign: int) -> list[tuple[float,
     strength = sign * rows.terms * (frequency if model.estimator.by_frequency else 1)
     candidates = np.flatnonzero(np.isfinite(strength) & (strength < 0))
     best = candidates[np.argsort(strength[candidates], kind="stable")[:STRONGEST]]
-    n, start = model.settings.n, rows.span[0]  # from n on shapes, from 2n on items at any position
-    where: Facts = {"first_position": None if start >= 2 * n else start % n + 1}
-    where |= {"shapes": True} if n <= start < 2 * n else {}
+    where: Facts = {"first_position": None if rows.span.layer == "any" else rows.span.start + 1}
+    where |= {"shapes": True} if rows.span.layer == "shape" else {}
     return [
         (
             strength[row],

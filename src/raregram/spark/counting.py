@@ -27,9 +27,9 @@ from raregram.corpus.labels import check_labels
 from raregram.counts.engine import Corpus, check_counted
 from raregram.counts.kernel import Plan
 from raregram.counts.sorting import find_heads
+from raregram.counts.spans import Span
 from raregram.counts.storage import (
     COMMON,
-    Span,
     SpanTable,
     add_hashes,
     common_metadata,
@@ -195,7 +195,7 @@ def collect_counts(count: Count) -> tuple[Counts, Counted]:
     """Compute a count and bring it to the driver as a count table in memory."""
     rows = count.compute(count.rows.toArrow)
     counted = count.finish()
-    return Counts.from_table(counted.table(*from_arrow(rows, counted.columns))), counted
+    return Counts.from_table(counted.table(*from_arrow(rows, counted.columns, count.plan.n))), counted
 
 
 def _buckets(cluster: Cluster, samples: Sequence[tuple[Source, Plan]]) -> tuple[int, int]:
@@ -279,8 +279,9 @@ class Counter:
                 keys, values = part.keys[first : first + BLOCK_ROWS], part.values[first : first + BLOCK_ROWS]
                 sums = np.zeros((1 + len(self.targets), len(keys)), dtype=np.int64)
                 sums[columns] = values.T
-                hashes = hash_keys(part.span, keys, item_hash)
-                yield _cut(part.span, hashes, join_items(items, keys), sums, self.buckets)
+                span = part.span.columns(self.plan.n)
+                hashes = hash_keys(span, keys, item_hash)
+                yield _cut(span, hashes, join_items(items, keys), sums, self.buckets)
 
 
 def join_items(items: pa.Array, keys: npt.NDArray[np.int32]) -> pa.Array:
@@ -297,7 +298,7 @@ def _block_schema(columns: int) -> pa.Schema:
     return pa.schema([*keys, *((f"f{column}", pa.int64()) for column in range(columns))])
 
 
-def _cut(span: Span, hashes: Hashes, keys: pa.Array, sums: Ints, buckets: int) -> pa.RecordBatch:
+def _cut(span: tuple[int, int], hashes: Hashes, keys: pa.Array, sums: Ints, buckets: int) -> pa.RecordBatch:
     """Sort rows by the bucket of their hash, and write those of each bucket as one block."""
     bucket = ((hashes >> np.uint64(32)) % np.uint64(buckets)).astype(np.int32)
     order = np.argsort(bucket.astype(np.uint16) if buckets <= 1 << 16 else bucket, kind="stable")

@@ -13,6 +13,7 @@ import pyarrow as pa
 from raregram.corpus.documents import Options
 from raregram.counts.count import count_on_spark, is_frame
 from raregram.counts.kernel import Plan
+from raregram.counts.spans import Span
 from raregram.counts.storage import read_header
 from raregram.counts.table import Ints, counts_columns
 from raregram.errors import InputError, ParameterError, check_count
@@ -90,7 +91,9 @@ def _count(cluster: Cluster, sources: Any, options: Options, s: Settings, memory
     """Plan to count the whole N-grams of documents."""
     plan = Plan(n=s.n, side=s.side, kind=s.kind, pad=s.pad, targets=(s.target,), spans=("whole",))
     source = (sources, None, None)
-    return count_on_spark(source, plan, options, cluster=cluster, memory_limit=memory_limit, only=(0, s.n))
+    return count_on_spark(
+        source, plan, options, cluster=cluster, memory_limit=memory_limit, only=Span("item", 0, s.n)
+    )
 
 
 def _with_training(cluster: Cluster, types: Frame, training: str | None, n: int) -> Frame:

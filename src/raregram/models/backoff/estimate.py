@@ -24,7 +24,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from raregram.counts.storage import Span, SpanRows, row_bytes, span_order
+from raregram.counts.spans import LayerName, Span, span_order, unit_spans
+from raregram.counts.storage import SpanRows, row_bytes
 from raregram.counts.table import Counts, compact
 from raregram.models import ratios
 from raregram.models.backoff import prune
@@ -107,16 +108,16 @@ class Backoff(Estimator):
     ) -> tuple[Backoff, dict[Span, Step]]:
         """Make an estimator from rows with f_nu, f_de and selected; return also the steps of all suffixes."""
         n, spans = settings.n, Spans.of(settings)
-        words, of_words = compact(items, [part for span, part in rows.items() if not n <= span[0] < 2 * n])
-        shapes, of_shapes = compact(items, [part for span, part in rows.items() if n <= span[0] < 2 * n])
+        words, of_words = compact(items, [part for span, part in rows.items() if span.layer != "shape"])
+        shapes, of_shapes = compact(items, [part for span, part in rows.items() if span.layer == "shape"])
         parts = [*of_words, *of_shapes]
         frequencies, index = pool(np.concatenate([np.empty((0, 3), np.int64), *(part.values for part in parts)]))
         bounds = np.cumsum([len(part) for part in parts], dtype=np.intp)[:-1]
         coded = {part.span: (part, own) for part, own in zip(parts, np.split(index, bounds), strict=False)}
 
-        def units(names: pa.Array, first: int) -> Trie:
-            none = SpanRows((0, 1), np.empty((0, 1), np.int32), np.empty((0, 3), np.int64)), index[:0]
-            found = [coded.get(spans.unit(distance, first), none) for distance in range(n)]
+        def units(names: pa.Array, layer: LayerName) -> Trie:
+            none = SpanRows(spans.anywhere, np.empty((0, 1), np.int32), np.empty((0, 3), np.int64)), index[:0]
+            found = [coded.get(spans.unit(distance, layer), none) for distance in range(n)]
             return Trie(names, tuple(Units.build(part.keys[:, 0], own, len(names)) for part, own in found))
 
         anywhere = np.zeros(len(words) + 1, dtype=index.dtype)
@@ -124,23 +125,25 @@ class Backoff(Estimator):
             part, own = coded[spans.anywhere]
             anywhere[part.keys[:, 0]] = own
         shape_codes = _shape_codes(words, shapes, settings.params.shape)
-        estimator = cls(settings, words, frequencies, units(words, 0), units(shapes, n), anywhere, shape_codes)
+        estimator = cls(
+            settings, words, frequencies, units(words, "item"), units(shapes, "shape"), anywhere, shape_codes
+        )
         steps: dict[Span, Step] = {}
-        estimator = replace(estimator, shapes=estimator._grow(estimator.shapes, n, coded, steps))
-        return replace(estimator, words=estimator._grow(estimator.words, 0, coded, steps)), steps
+        estimator = replace(estimator, shapes=estimator._grow(estimator.shapes, "shape", coded, steps))
+        return replace(estimator, words=estimator._grow(estimator.words, "item", coded, steps)), steps
 
     def _grow(
-        self, trie: Trie, first: int, rows: Mapping[Span, tuple[SpanRows, Index]], steps: dict[Span, Step]
+        self, trie: Trie, layer: LayerName, rows: Mapping[Span, tuple[SpanRows, Index]], steps: dict[Span, Step]
     ) -> Trie:
         """Return a trie with its suffixes, shorter ones first; that of shapes has to be grown before that of items.
 
         A shape is treated as an unknown item of that shape, which no item or longer shape has corrected yet.
         """
-        p, offset = self.settings.params, len(self.items) if first else 0
+        p, offset = self.settings.params, len(self.items) if layer == "shape" else 0
         codes = np.arange(len(trie.names)) + offset
         estimate = self.unit_log(0, codes) + self.first_corrections(codes).sum(axis=0)  # of each node, like the next
         total, row_of_node = np.zeros(len(trie.names)), np.arange(len(trie.names))
-        for span in Spans.of(self.settings).suffixes(first):
+        for span in Spans.of(self.settings).suffixes(layer):
             if span not in rows:
                 continue
             part, index = rows[span]
@@ -153,7 +156,7 @@ class Backoff(Estimator):
             node, columns = parent[reached], [column[reached] + offset for column in columns]
             prior = estimate[node] + self.unit_log(len(columns) - 1, columns[-1])
             prior += self.shapes.corrections(self._shape_columns(columns), len(columns))[1][-1]
-            correction = self.correction(prior, index[reached], p.unit_lam if first else p.lam)
+            correction = self.correction(prior, index[reached], p.unit_lam if layer == "shape" else p.lam)
             step.parent[reached], step.prior[reached], step.correction[reached] = row_of_node[node], prior, correction
             pairs, order = PairTable.build(node, columns[-1] - offset, len(trie.names))
             estimate, total = (prior + correction)[order], (total[node] + correction)[order]
@@ -328,17 +331,18 @@ class Backoff(Estimator):
             own, value = spans.unit(distance), float(words.units[distance, 0])
             finest = (  # what is stored of the item, or else of its shape
                 ("item", own, int(words.unit_index[distance, 0])),
-                ("anywhere", own, int(anywhere[own[0]])),
-                ("shape", spans.unit(distance, s.n), int(shapes.unit_index[distance, 0])),
+                ("anywhere", own, int(anywhere[own.start])),
+                ("shape", spans.unit(distance, "shape"), int(shapes.unit_index[distance, 0])),
             )
             kind, span, index = next((found for found in finest if found[2]), ("none", own, 0))
             terms.append(self.term(span, names, index, value, kind))
-        for kind, first, trace in (("shapes", s.n, shapes), ("items", 0, words)):
+        layers: tuple[tuple[LayerName, Trace], ...] = (("shape", shapes), ("item", words))
+        for layer, trace in layers:
             steps = zip(trace.index[:, 0].tolist(), trace.correction[:, 0], trace.prior[:, 0], strict=True)
             for length, (index, value, prior) in enumerate(steps, 1):
                 if index:
-                    span = spans.suffix(length, first)
-                    terms.append(self.term(span, names, index, float(value), kind, float(prior)))
+                    span = spans.suffix(length, layer)
+                    terms.append(self.term(span, names, index, float(value), f"{layer}s", float(prior)))
         return terms
 
     # --- rows
@@ -358,7 +362,7 @@ class Backoff(Estimator):
                 after += self.first_corrections(items)[1]
                 of_shapes += self.first_corrections(shapes)[0]
             add(spans.unit(distance), self.unit_log(distance, items, "anywhere"), after)
-            add(spans.unit(distance, n), np.zeros(len(shapes)), of_shapes)
+            add(spans.unit(distance, "shape"), np.zeros(len(shapes)), of_shapes)
         items = np.flatnonzero(self.anywhere)  # these rows act at all distances: take the one in the middle
         add(spans.anywhere, self.unit_log(n // 2, items, "shape"), self.unit_log(n // 2, items, "anywhere"))
         return steps
@@ -369,13 +373,14 @@ class Backoff(Estimator):
         _, code = build_vocabulary(pa.concat_arrays([self.words.names, self.shapes.names]))
         items = np.flatnonzero(self.anywhere)
         found = {spans.anywhere: (code[items][:, None], self.anywhere[items], steps[spans.anywhere].correction)}
-        for trie, first in ((self.words, 0), (self.shapes, s.n)):
-            into = code[len(self.items) :] if first else code
+        layers: tuple[tuple[LayerName, Trie], ...] = (("item", self.words), ("shape", self.shapes))
+        for layer, trie in layers:
+            into = code if layer == "item" else code[len(self.items) :]
             for distance, units in enumerate(trie.units):
-                span = spans.unit(distance, first)
+                span = spans.unit(distance, layer)
                 found[span] = into[units.items][:, None], units.index, steps[span].correction
             keys, before = np.arange(len(trie.names), dtype=np.int32)[:, None], np.zeros(len(trie.names))
-            for span, level in zip(spans.suffixes(first), trie.suffixes, strict=False):
+            for span, level in zip(spans.suffixes(layer), trie.suffixes, strict=False):
                 parent, item = level.pairs.split()
                 shorter, added = keys[parent], item.astype(np.int32)[:, None]
                 keys = np.hstack([added, shorter] if s.side == "left" else [shorter, added])
@@ -408,10 +413,9 @@ class Backoff(Estimator):
         """Return how many rows there are: of single items and shapes, and of suffixes by length."""
         n, spans = self.settings.n, Spans.of(self.settings)
         sizes = {rows.span: len(rows) for rows in self.rows()}
-        by_position, by_length = (
-            [[sizes.get((first + k, first + k + 1), 0) for k in range(n)] for first in (0, n)],
-            [{str(b - a): sizes.get((a, b), 0) for a, b in spans.suffixes(first)} for first in (0, n)],
-        )
+        layers: tuple[LayerName, ...] = ("item", "shape")
+        by_position = [[sizes.get(span, 0) for span in unit_spans(n, layer)] for layer in layers]
+        by_length = [{str(span.width): sizes.get(span, 0) for span in spans.suffixes(layer)} for layer in layers]
         facts: Facts = {"items_held_by_position": by_position[0], "suffixes_held_by_length": by_length[0]}
         if self.settings.params.longest_shapes:
             facts["items_held_anywhere"] = sizes.get(spans.anywhere, 0)

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from raregram.counts.storage import Span, span_order
-from raregram.counts.table import Counts, suffix, suffix_lengths
+from raregram.counts.spans import LayerName, Span, span_order, suffix, suffix_lengths, unit_spans
+from raregram.counts.table import Counts
 from raregram.errors import ParameterError, check_count, check_lam, must_be
 from raregram.models.base import Facts, Options, Parameters, Settings
 from raregram.options import BACKOFF_LAM, LAM, SEED, SPAN_CRITERION, UNIT_RIDGE, Option
@@ -64,7 +64,7 @@ class BackoffParameters(Parameters):
 
 @dataclass(frozen=True)
 class Spans:
-    """The spans of a back-off, by their distance from the boundary; those of shapes begin at n, not at 0."""
+    """The spans of a back-off, by their distance from the boundary."""
 
     n: int
     side: str
@@ -76,31 +76,30 @@ class Spans:
         """Return the spans of a model."""
         return cls(settings.n, settings.side, settings.params.longest, settings.params.longest_shapes)
 
-    def unit(self, distance: int, first: int = 0) -> Span:
-        """Return the span of the item at a distance; `first` is 0 for items and n for shapes."""
-        position = first + (self.n - 1 - distance if self.side == "left" else distance)
-        return (position, position + 1)
+    def unit(self, distance: int, layer: LayerName = "item") -> Span:
+        """Return the span of the item at a distance."""
+        position = self.n - 1 - distance if self.side == "left" else distance
+        return Span(layer, position, position + 1)
 
     @property
     def anywhere(self) -> Span:
         """The span that stands for an item at any position."""
-        return (2 * self.n, 2 * self.n + 1)
+        return Span("any", 0, 1)
 
-    def suffix(self, length: int, first: int = 0) -> Span:
+    def suffix(self, length: int, layer: LayerName = "item") -> Span:
         """Return the span of the items next to the boundary."""
-        return suffix(length, self.n, self.side, first)
+        return suffix(length, self.n, self.side, layer)
 
-    def suffixes(self, first: int = 0) -> list[Span]:
+    def suffixes(self, layer: LayerName = "item") -> list[Span]:
         """Return the spans of two and more items next to the boundary, shorter ones first."""
-        longest = self.longest_shapes if first else self.longest
-        return [self.suffix(length, first) for length in range(2, longest + 1)]
+        longest = self.longest if layer == "item" else self.longest_shapes
+        return [self.suffix(length, layer) for length in range(2, longest + 1)]
 
     def all(self) -> list[Span]:
         """Return all spans."""
-        found = [self.unit(distance) for distance in range(self.n)] + self.suffixes()
+        found = [*unit_spans(self.n), *self.suffixes()]
         if self.longest_shapes:
-            found += [self.unit(distance, self.n) for distance in range(self.n)] + self.suffixes(self.n)
-            found.append(self.anywhere)
+            found += [*unit_spans(self.n, "shape"), *self.suffixes("shape"), self.anywhere]
         return sorted(found, key=span_order)
 
 
@@ -124,7 +123,7 @@ def found_in(counts: Counts, n_de: int, options: Options) -> Facts:
         "lam": lam,
         "unit_lam": UNIT_RIDGE * lam if options["unit_lam"] is None else options["unit_lam"],
         "longest": _longest(counts, options["longest"]),
-        "longest_shapes": suffix_lengths(counts.spans, counts.n, counts.side, counts.n) if with_shapes else 0,
+        "longest_shapes": suffix_lengths(counts.spans, counts.n, counts.side, "shape") if with_shapes else 0,
         "shape": counts.shape if with_shapes else None,
     }
 

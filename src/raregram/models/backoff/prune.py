@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from raregram.counts.storage import Span, SpanRows
+from raregram.counts.spans import LayerName, Span
+from raregram.counts.storage import SpanRows
 from raregram.counts.table import Counts, Ints, add_up
 from raregram.errors import ParameterError
 from raregram.models import selection
@@ -56,7 +57,7 @@ def evidence(counts: Counts, settings: Settings) -> Rows:
             continue
         f_nu, f_de = counts.frequencies(span, settings.target, settings.denominator)
         keys, values = counts.rows[span].keys, np.column_stack([f_nu, f_de, np.ones_like(f_nu)])
-        if span[1] - span[0] > 1:
+        if span.width > 1:
             telling = (f_nu > 0) | (f_de > 1)
             keys, values = keys[telling], values[telling]
         rows[span] = SpanRows(span, keys, values)
@@ -93,8 +94,9 @@ def _scores(rows: Rows, steps: Mapping[Span, Step], settings: Settings) -> dict[
             totals = settings.n_nu * positions, settings.n_de * positions
             seed = (p.seed, number)
             scores[span] = selection.scores(p.criterion, f_nu, f_de, *totals, seed=seed)
-    for first in (0, spans.n):
-        suffixes = [span for span in spans.suffixes(first) if span in rows]
+    layers: tuple[LayerName, ...] = ("item", "shape")
+    for layer in layers:
+        suffixes = [span for span in spans.suffixes(layer) if span in rows]
         for longer, shorter in zip(suffixes[:0:-1], suffixes[-2::-1], strict=True):
             parent = steps[longer].parent
             reached = parent >= 0
