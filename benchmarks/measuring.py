@@ -16,8 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-PROJECT = HERE.parent
+PROJECT = Path(__file__).resolve().parents[1]
 RAREGRAM = Path(sys.executable).with_name("raregram")
 MEGABYTE, GIGABYTE = 10**6, 10**9
 Task = Callable[[], object]

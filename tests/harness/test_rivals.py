@@ -167,7 +167,7 @@ def test_f1_is_that_of_a_computation_by_hand(contest, data):
     setting = entry["setting"]
     lam = setting["worth"] / (counts.totals[0] - counts.totals[1])
     model = rg.fit(counts, "LOC", "backoff", lam=lam, tau=setting["tau"])
-    test = data.types("test", "LOC")
+    test = data.read("test", "LOC")
     scores = model.log_ratio(test.texts.to_pylist())
     best = sorted(range(len(scores)), key=lambda row: (-scores[row], row))[:K]
     hits = sum(bool(test.labels[row]) for row in best)
@@ -225,7 +225,7 @@ def test_limits_of_time_and_memory(data, tmp_path):
 
 
 def test_contexts_are_those_that_raregram_counts(data):
-    train = data.contexts(SIZE, "LOC")
+    train = data.read(f"contexts-{SIZE}", "LOC")
     labels = np.where(train.labels, "LOC", "O")
     spans = ["units", "whole"]
     counted = rg.count(data.documents(SIZE), n=4, targets=["LOC"], spans=spans)
