@@ -11,7 +11,7 @@ items are counted in.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -20,17 +20,7 @@ import pyarrow.parquet as pq
 
 import raregram as rg
 from benchmarks import corpora
-from benchmarks.measuring import (
-    in_turns,
-    medians,
-    on_one_core,
-    output_of,
-    parser,
-    show,
-    show_machine,
-    timed,
-    write_json,
-)
+from benchmarks.measuring import Task, medians, on_one_core, output_of, parser, show, show_machine, timed, write_json
 from raregram.measure.experiment import Config, load_corpus, split_corpus
 
 SPANS = ("units", "suffixes:5", "shapes:8")
@@ -89,14 +79,14 @@ def synthetic(folder: Path, yardstick: Yardstick, items: int, rounds: int) -> di
 
 
 def against(
-    tasks: dict[str, Callable[[], object]], yardstick: Yardstick, path: Path, rounds: int, wanted: str = ""
+    tasks: Mapping[str, Task], yardstick: Yardstick, path: Path, rounds: int, wanted: str = ""
 ) -> dict[str, float]:
     """Run tasks in turns with the C program and a copy of the file's bytes; show and return the multiples."""
     data = np.fromfile(path, dtype=np.uint8)
     for task in tasks.values():
         task()  # once before the clock starts
     clocked = {name: partial(timed, task) for name, task in {**tasks, "copy": data.copy}.items()}
-    seconds = medians(in_turns({**clocked, "C": partial(yardstick, path)}, rounds))
+    seconds = medians({**clocked, "C": partial(yardstick, path)}, rounds)
     for name in tasks:
         multiple = seconds[name] / seconds["C"]
         show(name, f"{multiple:.2f} x C", wanted and f"{wanted}; {seconds[name] / seconds['copy']:.0f} x the copy")

@@ -75,9 +75,9 @@ def best_of(tasks: Mapping[str, Task], rounds: int = 5) -> dict[str, float]:
     return {name: min(taken) for name, taken in in_turns(clocked, rounds).items()}
 
 
-def medians(seconds: Mapping[str, list[float]]) -> dict[str, float]:
-    """Return the median of each."""
-    return {name: statistics.median(taken) for name, taken in seconds.items()}
+def medians(tasks: Mapping[str, Callable[[], float]], rounds: int = 5) -> dict[str, float]:
+    """Run all tasks in turns and return the median of the seconds that each reports."""
+    return {name: statistics.median(taken) for name, taken in in_turns(tasks, rounds).items()}
 
 
 def show(what: str, figure: str, target: str = "") -> None:

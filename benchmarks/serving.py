@@ -20,13 +20,14 @@ import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import raregram as rg
-from benchmarks.measuring import RAREGRAM, in_turns, medians, output_of, show
+from benchmarks.measuring import RAREGRAM, medians, output_of, show
 from raregram.measure.synthetic import SyntheticCorpus
 
 SECONDS, ROUNDS, CONNECTIONS = 5, 3, 16
@@ -85,7 +86,7 @@ def report_single(tasks: Mapping[str, tuple[str, object]], folder: Path) -> None
         slowest[name].append(p99)
         return 1 / rate
 
-    costs = medians(in_turns({name: lambda name=name: cost(name) for name in tasks}, ROUNDS))  # type: ignore[misc]
+    costs = medians({name: partial(cost, name) for name in tasks}, ROUNDS)
     aims = ("at least 2,000", "p99 under 50 ms")
     for name, seconds in costs.items():
         show(f"single contexts a second: {name}", f"{1 / seconds:,.0f}", aims[0] if name.startswith("score") else "")

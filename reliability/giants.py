@@ -241,7 +241,7 @@ GIANTS = [
         Giant(f"{kind} bomb, 8 GB of one word", f"bomb.{end}", partial(bomb, b"x", 8e9), 1, "MiB with fewer than 10")
         for kind, end in (("gzip", "gz"), ("bzip2", "bz2"), ("zstd", "zst"), ("lz4", "lz4"))
     ),
-    Giant("gzip bomb, 2 GB of lines, counted", "bomb.gz", partial(bomb, LINE, 2e9), 1),
+    Giant("gzip bomb, 2 GB of lines, counted", "bomb.gz", partial(bomb, LINE, 2e9), 1.5),
     Giant("gzip bomb, 0.5 GB of lines, each a document", "bomb.gz", partial(bomb, LINE, 5e8), 1, command=BY_LINES),
     Giant("gzip bomb, 8 GB of tagged lines, one document",
           "bomb.gz", partial(bomb, b"a/O b/LOC c/O\n", 8e9), 2, "larger than"),
@@ -253,7 +253,7 @@ GIANTS = [
     Giant("tar archive, 2 million members", "a.tgz", tar_of_many, 1, "has more than", FETCH),
     Giant("zip archive, a member of 4 GB", "a.zip", zip_of_large, 1, "has more than", FETCH),
     Giant("zip archive, 600,000 members", "a.zip", zip_of_many, 1, "has neither", FETCH),
-    Giant("a line of 1 GB, plain text", "d.txt", partial(line, b"", b"the bank said it ", b"\n"), 1),
+    Giant("a line of 1 GB, plain text", "d.txt", partial(line, b"", b"the bank said it ", b"\n"), 1.5),
     Giant("a line of 1 GB without a blank", "d.txt", partial(line, b"", b"x", b"\n"), 1, "MiB with fewer than 10"),
     Giant("a line of 1 GB, JSON",
           "d.jsonl", partial(line, b'{"text": "', b"the bank ", b'"}\n'), 1, "is longer than"),
@@ -262,7 +262,7 @@ GIANTS = [
     Giant("a line of 1 GB, CSV", "c.csv", partial(line, b"ngram,label\n", b"the bank ", b",X\n"), 1, "no row may"),
     Giant("a document of 1 GB of lines, CoNLL", "d", partial(line, b"", b"word O\n", b""), 3, "larger than", CONLL),
     Giant("a document of 100 million items, Parquet", "d.parquet", document_of_items, 8, command=FIVE),
-    Giant("a document of 100 million items, plain text", "d.txt", text_of_items, 1, command=FIVE),
+    Giant("a document of 100 million items, plain text", "d.txt", text_of_items, 1.5, command=FIVE),
     Giant("10 million spans on one document, Parquet", "d.parquet", document_of_spans, 3, command=FIVE),
     Giant("a million documents of one item", "d.jsonl", many_documents, 1, command=ONE),
     Giant("3 million empty documents", "d.jsonl", empty_documents, 1, command=ONE),

@@ -39,10 +39,11 @@ class Ours(Rival):
             self.counts = rg.count(task.documents, n=task.n, targets=[task.target], spans=self.spans, threads=1)
         else:
             assert labels is not None
-            names, options = np.where(labels, task.target, "O"), {"targets": [task.target], "n": task.n}
+            names = np.where(labels, task.target, "O")
+            options: dict[str, Any] = {"targets": [task.target], "spans": self.spans, "n": task.n}
             firsts = range(0, len(formatted), PART)
             parts = ((formatted[i : i + PART], names[i : i + PART]) for i in firsts)
-            self.counts = reduce(add, (rg.Counts.from_contexts(*p, spans=self.spans, **options) for p in parts))
+            self.counts = reduce(add, (rg.Counts.from_contexts(*part, **options) for part in parts))
 
     def fit(self, **setting: Any) -> None:
         self.model = rg.fit(self.counts, self.task.target, **{"estimator": self.estimator, **setting})

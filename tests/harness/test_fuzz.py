@@ -90,7 +90,12 @@ def test_mutations_of_a_table_write_every_kind_of_column():
 
 @pytest.mark.parametrize(
     ("name", "scale"),
-    [("gzip bomb, 8 GB of one word", 0.02), ("tar archive, a header of 4 GB", 0.1), ("a million labels", 0.01)],
+    [
+        ("gzip bomb, 8 GB of one word", 0.02),
+        ("tar archive, a header of 4 GB", 0.1),
+        ("a line of 1 GB, CSV", 0.04),
+        ("a million labels", 0.01),
+    ],
 )
 def test_giants_are_refused_within_bounds(name, scale):
     (giant,) = (giant for giant in giants.GIANTS if giant.name == name)

@@ -331,7 +331,7 @@ def _open_csv(path: str, options: pyarrow.csv.ConvertOptions | None = None) -> I
     with (
         open_bytes(path) as stream,
         _long_rows_named(path),
-        pyarrow.csv.open_csv(stream, block, quoted, options) as reader,
+        pyarrow.csv.open_csv(stream.raw, block, quoted, options) as reader,  # its threads must not call Python
     ):
         yield reader
 
