@@ -472,10 +472,10 @@ def test_the_threads_that_read_csv_ahead_do_not_call_python(tmp_path, monkeypatc
     """They may still read when a command ends with an error, and the interpreter would abort."""
     opened, given = pyarrow.csv.open_csv, []
     monkeypatch.setattr(pyarrow.csv, "open_csv", lambda source, *more: given.append(source) or opened(source, *more))
-    data = b"ngram\na b\n"
+    data = b"ngram,label\na b,X\n"
     (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
     read_counts([str(tmp_path / name)])
-    assert {type(source) for source in given} <= {pa.NativeFile, pa.OSFile, pa.CompressedInputStream}
+    assert [isinstance(source, pa.NativeFile) for source in given] == [True, True]
 
 
 def test_an_ngram_of_thousands_of_words_is_no_wrong_call(tmp_path):
