@@ -87,7 +87,6 @@ class Workplace:
 
     @classmethod
     def fresh(cls, base: Path) -> Workplace:
-        """Return one without anything but the inputs."""
         place = cls(base / "place")
         shutil.rmtree(place.base, ignore_errors=True)
         place.base.mkdir()
@@ -450,7 +449,6 @@ def show(figures: Figures) -> None:
 
 
 def main() -> None:
-    """Enter a namespace, then try everything in it."""
     options = parser(__doc__, out="build/reliability")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--times", type=int, default=6, help="kills of each command at random times")

@@ -1,4 +1,4 @@
-"""Whether what a process holds stays level: samples from outside, a robust slope, and a verdict.
+"""Whether the resources of a process stay level: samples from outside, a robust slope, and a verdict.
 
 Flat means: the median slope between all pairs of samples after the warm-up (Theil and Sen), carried on over the whole
 run, stays below a share of the level or below a fixed amount, whichever is larger. A sawtooth, a peak or a late drop
@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Sample:
-    """What a process holds at some time."""
+    """The resources of a process at some time."""
 
     seconds: float  # since the run began
     memory: int  # bytes resident
@@ -37,26 +37,19 @@ class Sample:
     temporary: int  # bytes in its folder for temporary files
 
 
-@dataclass(frozen=True)
-class Bound:
-    """How much something may grow in a run: a share of its level, or so much, whichever is larger."""
-
-    share: float
-    least: float
-
-
-# Whole numbers jump, so files and threads get a margin of two; temporary files must be gone after each round.
-BOUNDS = {
-    "memory": Bound(0.05, 8 * MEGABYTE),
-    "files": Bound(0.05, 2),
-    "threads": Bound(0.05, 2),
-    "temporary": Bound(0.0, MEGABYTE),
+# How much may be gained in a run: a share of the level, or so much, whichever is larger. Whole numbers jump, so files
+# and threads get a margin of two; temporary files must be gone after each round.
+BOUNDS: dict[str, tuple[float, float]] = {
+    "memory": (0.05, 8 * MEGABYTE),
+    "files": (0.05, 2),
+    "threads": (0.05, 2),
+    "temporary": (0.0, MEGABYTE),
 }
 
 
 @dataclass(frozen=True)
 class Flatness:
-    """What was found of one thing that one process holds."""
+    """The verdict on one resource of one process."""
 
     process: str
     what: str
@@ -67,7 +60,6 @@ class Flatness:
 
     @property
     def flat(self) -> bool:
-        """The verdict."""
         return self.growth <= self.allowed
 
     def __str__(self) -> str:
@@ -81,19 +73,19 @@ class Flatness:
 
 
 def judge(
-    process: str, samples: Sequence[Sample], run: float, bounds: Mapping[str, Bound] = BOUNDS
+    process: str, samples: Sequence[Sample], run: float, bounds: Mapping[str, tuple[float, float]] = BOUNDS
 ) -> list[Flatness]:
-    """Return the verdict on everything that a process holds in a run of so many seconds."""
+    """Return the verdict on every resource of a process in a run of so many seconds."""
     kept = [sample for sample in samples if sample.seconds >= WARM_UP * run]
     if len(kept) < 2:
         raise ValueError(f"there are {len(kept)} samples of the {process} after the warm-up: it takes two at least")
     seconds = np.array([sample.seconds for sample in kept])
     found = []
-    for what, bound in bounds.items():
+    for what, (share, least) in bounds.items():
         values = np.array([getattr(sample, what) for sample in kept], dtype=np.float64)
         level = float(np.median(values))
         growth = slope(seconds, values) * run
-        allowed = max(bound.share * level, bound.least)
+        allowed = max(share * level, least)
         found.append(Flatness(process, what, level, float(values.max()), growth, allowed))
     return found
 

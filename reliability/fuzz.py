@@ -49,7 +49,6 @@ COMMANDS = {  # for a reader; all others read documents or contexts
     "archives": ("fetch",),
 }
 READING = ("count", "score", "rank", "evaluate", "tag")
-WIDTHS = (9, 9, 9, 9, 8, 9, 10)  # of the columns that are printed
 WORKER = (sys.executable, "-m", "reliability.fuzz", "--worker")
 
 
@@ -314,7 +313,6 @@ def check_commands(subjects: Sequence[Any], runs: int, seed: int, folder: Path) 
 
 
 def replay(which: str, seed: int) -> None:
-    """Show what happens with one input."""
     name, number = which.rsplit(":", 1)
     (subject,) = make_subjects([name])
     file, data = make_input(subject, int(number), seed)
@@ -325,7 +323,6 @@ def replay(which: str, seed: int) -> None:
 
 
 def add_up(tallies: Collection[Tally]) -> Tally:
-    """Return the sums of all figures, and all faults."""
     sums = Tally(faults=[fault for tally in tallies for fault in tally.faults])
     for name in ("inputs", "errors", "read", "lines", "seconds"):
         setattr(sums, name, sum(getattr(tally, name) for tally in tallies))
@@ -336,15 +333,14 @@ def add_up(tallies: Collection[Tally]) -> Tally:
 def show(name: str, tally: Tally) -> None:
     """Print the figures of a reader, and its faults, those of one kind together."""
     figures = (tally.inputs, tally.errors, tally.read, tally.lines, len(tally.faults), round(tally.seconds))
-    cells = zip((*figures, tally.most_memory >> 20), WIDTHS, strict=True)
-    print(f"{name:<18}{''.join(f'{figure:>{width},}' for figure, width in cells)}", flush=True)
+    cells = (f"{figure:>10,}" for figure in (*figures, tally.most_memory >> 20))
+    print(f"{name:<18}{''.join(cells)}", flush=True)
     kinds = Counter(fault.split(": ", 1)[-1][:60] for fault in tally.faults)
     first = {fault.split(": ", 1)[-1][:60]: fault for fault in reversed(tally.faults)}
     print("".join(f"{times:>6,} x  {first[kind]}\n" for kind, times in kinds.most_common()), end="", flush=True)
 
 
 def main() -> int:
-    """Fuzz, print, write."""
     options = parser(__doc__, out="build/reliability")
     options.add_argument("--inputs", type=int, default=5000, help="for each reader")
     options.add_argument("--seed", type=int, default=0)
@@ -377,8 +373,8 @@ def run_all(given: argparse.Namespace) -> int:
     def one(name: str) -> Tally:
         return search(name, share, given.out) if given.guided else fuzz(name, given.inputs, given.seed, until)
 
-    heads = zip(("inputs", "errors", "read", "lines", "faults", "seconds", "most MiB"), WIDTHS, strict=True)
-    print(f"{'reader':<18}{''.join(f'{head:>{width}}' for head, width in heads)}")
+    heads = ("inputs", "errors", "read", "lines", "faults", "seconds", "most MiB")
+    print(f"{'reader':<18}{''.join(f'{head:>10}' for head in heads)}")
     tallies: dict[str, Tally] = {}
     with ThreadPoolExecutor(given.processes) as pool:
         for name, tally in zip(names, pool.map(one, names), strict=True):

@@ -87,7 +87,6 @@ def tar(header: tarfile.TarInfo, size: float, path: Path, scale: float) -> None:
 
 
 def tar_of_many(path: Path, scale: float) -> None:
-    """Write a tar archive of two million empty files."""
     with gzip.open(path, "wb", compresslevel=1) as file:
         for number in range(int(2_000_000 * scale)):
             file.write(tarfile.TarInfo(f"f{number}").tobuf(tarfile.USTAR_FORMAT))
@@ -95,7 +94,6 @@ def tar_of_many(path: Path, scale: float) -> None:
 
 
 def zip_of_large(path: Path, scale: float) -> None:
-    """Write a zip archive with a corpus file of 4 GB."""
     with (
         zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
         archive.open("reuters-000.json", "w", force_zip64=True) as member,
@@ -118,14 +116,17 @@ EXTENDED.type = tarfile.XHDTYPE
 
 
 def blocks(parts: Iterable[bytes], path: Path) -> None:
-    """Write a file block by block."""
     with path.open("wb") as file:
         file.writelines(parts)
 
 
+def repeated(before: bytes, block: bytes, times: float, after: bytes, path: Path, scale: float) -> None:
+    """Write something, a block again and again, and something else."""
+    blocks(chain([before], repeat(block, int(times * scale)), [after]), path)
+
+
 def line(before: bytes, block: bytes, after: bytes, path: Path, scale: float) -> None:
-    """Write a file that has a line of 1 GB."""
-    blocks(chain([before], repeat(block * (MEGABYTE // len(block)), int(1000 * scale)), [after]), path)
+    repeated(before, block * (MEGABYTE // len(block)), 1000, after, path, scale)
 
 
 def document(path: Path, items: pa.Array, spans: pa.Array | None = None, **options: bool) -> None:
@@ -136,57 +137,38 @@ def document(path: Path, items: pa.Array, spans: pa.Array | None = None, **optio
 
 
 def words(size: int) -> pa.Array:
-    """Return words of a small vocabulary."""
     codes = np.random.default_rng(1).integers(0, 50_000, size, dtype=np.int32)
     return pa.DictionaryArray.from_arrays(codes, [f"w{code}" for code in range(50_000)]).dictionary_decode()
 
 
 def spans_at(starts: npt.NDArray[np.int64], labels: pa.Array) -> pa.Array:
-    """Return spans of one item each."""
     return pa.StructArray.from_arrays([pa.array(starts), pa.array(starts + 1), labels], ["start", "end", "label"])
 
 
 def document_of_items(path: Path, scale: float) -> None:
-    """Write one document of a hundred million items."""
     document(path, words(int(100_000_000 * scale)))
 
 
 def text_of_items(path: Path, scale: float) -> None:
-    """Write the same as plain text."""
     blocks(repeat((" ".join(words(1_000_000).to_pylist()) + " ").encode(), int(100 * scale)), path)
 
 
 def document_of_spans(path: Path, scale: float) -> None:
-    """Write one document with ten million spans."""
     starts = np.random.default_rng(1).integers(0, 999_999, int(10_000_000 * scale))
     labels = pa.DictionaryArray.from_arrays((starts % 3).astype(np.int32), ["LOC", "ORG", "PER"])
     document(path, words(1_000_000), spans_at(starts, labels.dictionary_decode()))
 
 
-def many_documents(path: Path, scale: float) -> None:
-    """Write a million documents of one item each."""
-    lines = b"".join(b'{"items": ["w%d"]}\n' % (number % 1000) for number in range(10_000))
-    blocks(repeat(lines, int(100 * scale)), path)
-
-
-def empty_documents(path: Path, scale: float) -> None:
-    """Write three million documents of nothing, and one of something."""
-    blocks(chain([b'{"text": "a"}\n'], repeat(b'{"text": ""}\n' * 10_000, int(300 * scale))), path)
-
-
 def large_item(use_dictionary: bool, path: Path, scale: float) -> None:
-    """Write an item of a hundred million letters."""
     document(path, pa.array(["a", "x" * int(100_000_000 * scale), "b"]), use_dictionary=use_dictionary)
 
 
 def many_labels(path: Path, scale: float) -> None:
-    """Write a document whose million spans all have labels of their own."""
     size = int(1_000_000 * scale)
     document(path, words(size), spans_at(np.arange(size), pa.array([f"L{number}" for number in range(size)])))
 
 
 def many_context_labels(path: Path, scale: float) -> None:
-    """Write a million labels of contexts."""
     blocks((b"L%d\ta b c\n" % number for number in range(int(1_000_000 * scale))), path)
 
 
@@ -194,7 +176,6 @@ def many_context_labels(path: Path, scale: float) -> None:
 
 
 def false_footer(path: Path, scale: float) -> None:
-    """Write a Parquet file whose footer claims 2**40 rows."""
     pq.write_table(pa.table({"text": pa.nulls(MARK, pa.string())}), path)
     data = path.read_bytes()
     (size,) = struct.unpack("<I", data[-8:-4])
@@ -220,19 +201,19 @@ def repeated_text(length: int, rows: float, path: Path, scale: float) -> None:
 
 
 def wide_csv(path: Path, scale: float) -> None:
-    """Write a table of N-grams with a million columns."""
     names, values = (",".join(f"{kind}{number}" for number in range(int(1_000_000 * scale))) for kind in "cv")
     path.write_text(f"ngram,f_nu,f_de,{names}\na b,1,2,{values}\n")
 
 
 def wide_parquet(path: Path, scale: float) -> None:
-    """Write a table of N-grams with a hundred thousand columns."""
     others = {f"c{number}": [1] for number in range(int(100_000 * scale))}
     table = pa.table({"ngram": ["a b"], "f_nu": [1], "f_de": [2], **others})
     pq.write_table(table, path, use_dictionary=False, write_statistics=False)
 
 
 LINE = b"the bank said in a letter to the bank that it would\n"
+ITEMS = b"".join(b'{"items": ["w%d"]}\n' % number for number in range(1000))
+EMPTY = (b'{"text": "a"}\n', b'{"text": ""}\n' * 10_000)
 FETCH = "fetch reuters {} --quiet"
 FIVE, ONE = "count {} -n 5 --out out", "count {} -n 1 --out out"
 CONLL, BY_LINES = "count {} --format conll --out out", "count {} --format text --split lines --out out"
@@ -264,8 +245,8 @@ GIANTS = [
     Giant("a document of 100 million items, Parquet", "d.parquet", document_of_items, 8, command=FIVE),
     Giant("a document of 100 million items, plain text", "d.txt", text_of_items, 1.5, command=FIVE),
     Giant("10 million spans on one document, Parquet", "d.parquet", document_of_spans, 3, command=FIVE),
-    Giant("a million documents of one item", "d.jsonl", many_documents, 1, command=ONE),
-    Giant("3 million empty documents", "d.jsonl", empty_documents, 1, command=ONE),
+    Giant("a million documents of one item", "d.jsonl", partial(repeated, b"", ITEMS, 1000, b""), 1, command=ONE),
+    Giant("3 million empty documents", "d.jsonl", partial(repeated, *EMPTY, 300, b""), 1, command=ONE),
     Giant("an item of 100 MB", "d.parquet", partial(large_item, False), 2, command="count {} -n 2 --out out"),
     Giant("an item of 100 MB in a dictionary page",
           "d.parquet", partial(large_item, True), 2, command="count {} -n 2 --out out"),
@@ -317,7 +298,6 @@ def show(outcome: Outcome) -> None:
 
 
 def main() -> int:
-    """Run all, print, write."""
     options = parser(__doc__, out="build/reliability")
     options.add_argument("--scale", type=float, default=1.0)
     options.add_argument("--only", default="", help="names or parts of them, with commas")

@@ -38,7 +38,6 @@ VALUES = [
 
 
 def flip_bits(data: bytes, rng: random.Random) -> bytes:
-    """Turn a few bits over."""
     changed = bytearray(data)
     for _ in range(rng.choice([1, 1, 1, 2, 8])):
         if changed:
@@ -47,7 +46,6 @@ def flip_bits(data: bytes, rng: random.Random) -> bytes:
 
 
 def truncate(data: bytes, rng: random.Random) -> bytes:
-    """Cut the end off."""
     return data[: rng.randrange(len(data) + 1)]
 
 
@@ -61,7 +59,6 @@ def move_block(data: bytes, rng: random.Random) -> bytes:
 
 
 def repeat_block(data: bytes, rng: random.Random) -> bytes:
-    """Repeat a block where it stands."""
     first = rng.randrange(len(data) + 1)
     block = data[first : first + rng.choice([1, 8, 64, 1024])]
     return data[:first] + block * rng.choice([2, 3, 50]) + data[first:]
@@ -78,7 +75,6 @@ def shuffle_lines(data: bytes, rng: random.Random) -> bytes:
 
 
 def add_noise(data: bytes, rng: random.Random) -> bytes:
-    """Put random bytes in, or instead."""
     noise = rng.randbytes(rng.choice([1, 3, 20, 300]))
     at = rng.randrange(len(data) + 1)
     return rng.choice([noise, data[:at] + noise + data[at:], data[:at] + noise + data[at + len(noise) :]])
@@ -113,13 +109,11 @@ def repeat_member(data: bytes, rng: random.Random) -> bytes:
 
 
 def encode_again(data: bytes, rng: random.Random) -> bytes:
-    """Write the text in another encoding."""
     text = data.decode("latin-1" if rng.random() < 0.2 else "utf-8", errors="replace")
     return text.encode(rng.choice(["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-7", "utf-8-sig"]))
 
 
 def change_line_ends(data: bytes, rng: random.Random) -> bytes:
-    """Write line ends as other systems do, or as none does."""
     return data.replace(b"\n", rng.choice([b"\r\n", b"\r", b"\n\r", b"\x0b", b"\x0c", b"\xc2\x85", b"\xe2\x80\xa8"]))
 
 
@@ -129,7 +123,6 @@ def empty(data: bytes, rng: random.Random) -> bytes:
 
 
 def pack(data: bytes, compression: str) -> bytes:
-    """Compress a file."""
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, compression) as stream:
         stream.write(data)
@@ -145,7 +138,6 @@ JSON: tuple[Mutation, ...] = (*TEXT, *[replace_value] * 3, repeat_member)
 
 
 def parquet(table: pa.Table, **options: Any) -> bytes:
-    """Return a table as a Parquet file."""
     sink = io.BytesIO()
     pq.write_table(table, sink, **options)
     return sink.getvalue()

@@ -5,7 +5,7 @@
 Two long-lived processes work at the same time. One counts, merges, subtracts, fits and scores by the library, round
 by round with fresh corpora (`soak_work.py`). The other is `raregram serve` with the models of these rounds, which are
 replaced under its feet, while clients ask, and misbehave (`soak_load.py`). Every answer is compared with the
-library's. What each process holds is sampled all the time (`flatness.py`).
+library's. The resources of each process are sampled all the time (`flatness.py`).
 
 Written are soak.json and soak.svg. The exit code is 1 if anything was wrong, if memory, open files,
 threads or temporary files were not flat, or if the service did not stop as it was told to.
@@ -34,11 +34,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import PROJECT, RAREGRAM, parser, write_json
-from reliability.flatness import BOUNDS, MEGABYTE, WARM_UP, Bound, Flatness, Sample, Sampler, judge
+from reliability.flatness import BOUNDS, MEGABYTE, WARM_UP, Flatness, Sample, Sampler, judge
 from reliability.soak_load import HOST, Book, Client, Page, Tally
 
 SHORT = 600  # seconds: in a shorter run a few rounds decide, and memory has had little time to find its level
-SHORT_MEMORY = Bound(0.10, 16 * MEGABYTE)
+SHORT_MEMORY = (0.10, 16 * MEGABYTE)
 TIME_LIMIT = 5.0  # seconds that the service gives a request
 RELOADED = 60.0  # seconds within which the service must have read new models
 STOPPED = TIME_LIMIT + 10.0  # seconds within which it must have stopped
@@ -63,12 +63,10 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """The verdict on everything."""
         return not self.wrong and not self.stopped and all(found.flat for found in self.flatness)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run, report, and return the exit code."""
     options = parser(__doc__, out="build/reliability")
     options.add_argument("--seconds", type=float, default=3600)
     options.add_argument("--seed", type=int, default=0)
@@ -88,7 +86,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def soak(given: argparse.Namespace) -> Outcome:
-    """Run everything for so many seconds."""
     with tempfile.TemporaryDirectory(prefix="soak-") as name, ExitStack() as stack:
         folder, tally, rounds = Path(name), Tally(), 0
         library = stack.enter_context(Library.started(folder, given))
@@ -169,7 +166,6 @@ class Library:
     @classmethod
     @contextmanager
     def started(cls, folder: Path, given: argparse.Namespace) -> Iterator[Library]:
-        """Start it."""
         command = [sys.executable, "-m", "reliability.soak_work", str(folder)]
         command += ["--seed", str(given.seed), "--pace", str(given.pace), "--leak", str(given.leak)]
         temporary = folder / "temporary of the library"
@@ -211,7 +207,6 @@ class Service:
     @classmethod
     @contextmanager
     def started(cls, folder: Path, names: Sequence[str]) -> Iterator[Service]:
-        """Start it and wait until it says where it listens."""
         log, temporary = folder / "service.log", folder / "temporary of the service"
         command = [str(RAREGRAM), "serve", "--port", "0", "--no-browser", "--time-limit", str(TIME_LIMIT)]
         command += [str(folder / f"{name}.rgm") for name in names]
@@ -224,7 +219,6 @@ class Service:
             raise RuntimeError(f"the service does not start: {log.read_text()}")
 
     def ask(self, path: str) -> bytes:
-        """Return what is at a path."""
         with urllib.request.urlopen(f"http://{HOST}:{self.port}{path}", timeout=RELOADED) as answer:
             return bytes(answer.read())
 
@@ -270,7 +264,6 @@ class Service:
 
 
 def summary(outcome: Outcome) -> list[str]:
-    """Return the figures, a line each."""
     asked = ", ".join(f"{kind} {count:,}" for kind, count in sorted(outcome.requests.items()))
     return [
         f"{outcome.seconds:,.0f} s, {outcome.rounds:,} rounds, {outcome.checks:,} comparisons by the library",
@@ -286,7 +279,6 @@ def summary(outcome: Outcome) -> list[str]:
 
 
 def write_report(outcome: Outcome, out: Path) -> None:
-    """Write the figures and the curves."""
     figures = asdict(replace(outcome, samples={}, wrong=outcome.wrong[:100]))
     figures["flatness"] = [{**asdict(found), "flat": found.flat} for found in outcome.flatness]
     figures |= {"passed": outcome.passed, "python": platform.python_version(), "machine": platform.machine()}
@@ -295,7 +287,6 @@ def write_report(outcome: Outcome, out: Path) -> None:
 
 
 def draw(outcome: Outcome, path: Path) -> None:
-    """Draw memory, open files, threads and temporary files of both processes over time."""
     import matplotlib as mpl
 
     mpl.use("agg")

@@ -90,12 +90,10 @@ class Tally:
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def count(self, kind: str) -> None:
-        """Count a request."""
         with self.lock:
             self.asked[kind] += 1
 
     def complain(self, what: str) -> None:
-        """Note what was wrong."""
         with self.lock:
             self.wrong.append(what)
 

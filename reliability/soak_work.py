@@ -65,7 +65,6 @@ class Ledger:
     wrong: list[str] = field(default_factory=list)
 
     def check(self, right: bool, what: str) -> None:
-        """Note one comparison."""
         self.checks += 1
         if not right:
             self.wrong.append(what)
@@ -244,7 +243,6 @@ def use(model: rg.Model, texts: Sequence[str], ledger: Ledger) -> None:
 
 
 def contexts_of(model: rg.Model, text: str) -> list[list[str]]:
-    """Return the whole contexts of a text, as they stand."""
     items = text.split() if model.settings.kind == "words" else list(text)
     return [items[start : start + model.settings.n] for start in range(len(items) - model.settings.n + 1)]
 
@@ -287,7 +285,6 @@ def questions_of(old: rg.Model, new: rg.Model, texts: Sequence[str], rng: np.ran
 
 
 def scores(model: rg.Model, contexts: Sequence[Sequence[str]]) -> list[float | str]:
-    """Return log ratios as JSON can have them."""
     return [plain(value) for value in model.log_ratio(contexts).tolist()]
 
 
@@ -320,7 +317,6 @@ def ranked(model: rg.Model, text: str, top: int) -> list[list[Any]]:
 
 
 def has_interval(model: rg.Model) -> bool:
-    """Whether the estimator of a model has intervals."""
     return model.settings.estimator not in ("mle", "direct")
 
 

@@ -102,7 +102,6 @@ def read_as_archive(path: Path, rng: random.Random) -> None:
 
 
 def read_as_settings(path: Path, rng: random.Random) -> None:
-    """Read the settings of an experiment."""
     try:
         _config(str(path), {})
     except ParameterError as error:  # it names the setting, and the command line the file
