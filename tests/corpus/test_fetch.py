@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -402,6 +403,15 @@ def test_a_damaged_download_is_not_kept(server, home):
         fetch_reuters(server.url)
     server.data = good
     assert contents(fetch_reuters(server.url)) == CONTENT
+
+
+def test_a_download_that_fills_the_disk_names_the_cache(server, home, monkeypatch):
+    def fill(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("raregram.corpus.fetch._copy", fill)
+    with pytest.raises(FileError, match=r"cannot use the cache .*reuters-21578: No space left on device\."):
+        fetch_reuters(server.url)
 
 
 def test_servers_that_say_no_are_quoted(server):
