@@ -3,8 +3,8 @@
 The environment says when. KILL_AT_EVENT=k: before the k-th change of a name or a file in a folder of KILL_FOLDERS
 (opening for writing, renaming, removing, making, locking, syncing), with all processes of its group. KILL_AT_BYTE=n:
 when a file grows beyond n bytes, whichever library writes it; the kernel does that, and no handler runs.
-KILL_LOG=path: never, but write the events down. KILL_CLOCK=1: the clock that measures short times ticks once whenever
-it is read, so that measured times, too, are the same in every run.
+KILL_LOG=path: never, but write the events down. KILL_CLOCK=1: the clocks that measure short times tick once whenever
+they are read, so that measured times, too, are the same in every run.
 """
 
 from __future__ import annotations
@@ -79,4 +79,4 @@ if at_byte := os.environ.get("KILL_AT_BYTE"):
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(at_byte), int(at_byte)))
 if "KILL_CLOCK" in os.environ:
-    time.perf_counter = lambda: next(ticks) / 1024
+    time.perf_counter = time.process_time = lambda: next(ticks) / 1024
