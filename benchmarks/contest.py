@@ -17,62 +17,65 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring import PROJECT
+from benchmarks.measuring import PROJECT, output_of, parser, write_json
 from benchmarks.rivals import REGISTRY, find
 from benchmarks.rivals.data import SIGNAL, SYNTHETIC, Data, reuters, synthetic
-from benchmarks.rivals.summary import TIMINGS, medians, write_figure, write_table, write_verdicts
+from benchmarks.rivals.summary import TIMINGS, medians, total, write_figure, write_table, write_verdicts
 from raregram.measure.experiment import Config, processor
 
 QUICK = 60.0  # seconds; what is fitted in less is measured again in every round
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+Entry = dict[str, Any]
 
 
-@dataclass
 class Contest:
-    """A contest and what was found so far."""
+    """A contest and what was found so far; it goes on from what an earlier run has written."""
 
-    arguments: argparse.Namespace
-    found: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Go on from what an earlier run has kept."""
-        if self.path.exists():
-            self.found = json.loads(self.path.read_text())
-        self.found["machine"] = machine(self.arguments.python)
-        self.entries: dict[str, Any] = self.found.setdefault("entries", {})
-
-    @property
-    def path(self) -> Path:
-        """The file of results."""
-        return Path(self.arguments.out) / "results.json"
-
-    @cached_property
-    def installed(self) -> dict[str, str]:
-        """What benchmarks/install.py says about each package."""
-        path = Path(self.arguments.python).absolute().parent.parent / "rivals.json"
-        return dict(json.loads(path.read_text())) if path.exists() else {}
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments, self.path = arguments, arguments.out / "results.json"
+        self.found = json.loads(self.path.read_text()) if self.path.exists() else {}
+        self.found["machine"] = machine(arguments.python)
+        self.entries: dict[str, Entry] = self.found.setdefault("entries", {})
+        installed = Path(arguments.python).absolute().parent.parent / "rivals.json"
+        self.installed = json.loads(installed.read_text()) if installed.exists() else {}
 
     def keep(self) -> None:
         """Write down everything at once, so that nothing is lost."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_suffix(".draft")
-        draft.write_text(json.dumps(self.found, indent=1) + "\n")
-        draft.replace(self.path)
+        temporary = self.path.with_suffix(".tmp")
+        write_json(temporary, self.found)
+        temporary.replace(self.path)
 
-    def choose(self, data: Data, size: int, target: str, rival: str) -> None:
-        """Measure a rival for the first time, choosing its setting."""
+    def measure(self, data: Data, size: int, target: str, rival: str, model: Entry | None = None) -> None:
+        """Measure a rival for the first time: choose its setting, or take that of a model on another corpus."""
         key = f"{size} {target} {rival}"
         if key in self.entries:
             return
+        needs = find(rival).needs
+        failed = "; ".join(f"{need}: {why}" for need in needs if (why := self.installed.get(need, "ok")) != "ok")
+        setting: list[str] = []
+        if model is not None and "failed" in model:
+            failed = failed or f"not run, since on Reuters: {model['failed']}"
+        elif model is not None:
+            setting = ["--setting", json.dumps(model["setting"])]
+            expected = total(model) * size / model["contexts"]
+            if expected > self.arguments.limit:
+                failed = f"would take about {expected:,.0f} s"
         entry = {"size": size, "target": target, "rival": rival}
-        missing = self.missing(rival)
-        result = {"failed": missing} if missing else self.run(data, size, target, rival)
-        self.add(key, entry | result)
+        entry |= {"failed": failed} if failed else self.run(data, size, target, rival, *setting)
+        if "failed" in entry:
+            say(f"{key}: {entry['failed']}")
+        else:
+            entry["rounds"] = [{name: entry[name] for name in TIMINGS}]
+            say(
+                f"{key}: F1 {entry['test_f1']:.4f}, read {entry['read_seconds']:.2f} s, "
+                f"fit {entry['fit_seconds']:.2f} s, {entry['contexts_per_second']:,.0f} contexts a second"
+            )
+        self.entries[key] = entry
+        self.keep()
 
     def again(self, data: Data, key: str) -> None:
         """Measure a rival once more, with the setting that it has."""
@@ -87,68 +90,22 @@ class Contest:
             entry |= medians(entry["rounds"])
         self.keep()
 
-    def time_synthetic(self, data: Data, rival: str, model: dict[str, Any] | None) -> None:
-        """Measure the times of a rival on the synthetic contexts, unless they can be foretold to be too long."""
-        key = f"{SYNTHETIC} {SIGNAL} {rival}"
-        if key in self.entries:
-            return
-        entry = {"size": SYNTHETIC, "target": SIGNAL, "rival": rival}
-        missing = self.missing(rival)
-        foretold = 0.0
-        setting = []
-        if model is not None and "failed" not in model:
-            foretold = (model["read_seconds"] + model["fit_seconds"]) * SYNTHETIC / model["contexts"]
-            setting = ["--setting", json.dumps(model["setting"])]
-        elif model is not None:
-            missing = missing or f"not run, since on Reuters: {model['failed']}"
-        if foretold > self.arguments.limit:
-            missing = f"would take about {foretold:,.0f} s"
-        result = {"failed": missing} if missing else self.run(data, SYNTHETIC, SIGNAL, rival, *setting)
-        self.add(key, entry | result)
-
-    def add(self, key: str, entry: dict[str, Any]) -> None:
-        """Keep a first measurement."""
-        if "failed" in entry:
-            say(f"{key}: {entry['failed']}")
-        else:
-            entry["rounds"] = [{name: entry[name] for name in TIMINGS}]
-            say(
-                f"{key}: F1 {entry['test_f1']:.4f}, read {entry['read_seconds']:.2f} s, "
-                f"fit {entry['fit_seconds']:.2f} s, {entry['contexts_per_second']:,.0f} contexts a second"
-            )
-        self.entries[key] = entry
-        self.keep()
-
-    def missing(self, rival: str) -> str | None:
-        """Return why a rival cannot be run, as far as its installation tells."""
-        reasons = [
-            f"{need}: {self.installed[need]}" for need in find(rival).needs if self.installed.get(need, "ok") != "ok"
-        ]
-        return "; ".join(reasons) or None
-
     def run(self, data: Data, size: int, target: str, rival: str, *options: str) -> dict[str, Any]:
         """Run one rival on one task in a process of its own; what goes wrong becomes a reason in one line."""
         a = self.arguments
         words = [a.python, "-m", "benchmarks.rivals.run", data.folder, size, target, rival, "--k", a.k, *options]
         words += ["--seed", a.seed, "--limit", a.limit, "--memory", a.memory, "--warm", a.warm]
         paths = [str(PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])]
-        process = subprocess.Popen(
-            [str(word) for word in words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            env={**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join(paths)},
-            start_new_session=True,
-        )
+        environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join(paths)}
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "errors": "replace"}
+        process = subprocess.Popen(list(map(str, words)), env=environment, start_new_session=True, **pipes)
         try:
             output, errors = process.communicate(timeout=a.limit)
-        except subprocess.TimeoutExpired:
+        except BaseException as error:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-            return {"failed": f"not done in {a.limit:g} s"}
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                return {"failed": f"not done in {a.limit:g} s"}
             raise
         return outcome(process.returncode, output, errors, a.memory)
 
@@ -166,25 +123,23 @@ def outcome(code: int, output: str, errors: str, memory: float) -> dict[str, Any
 def main() -> None:
     arguments = parse_arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside; a second run goes on from here"))
-    contest = Contest(arguments)
-    names = arguments.rivals
-    forget(contest.entries, arguments.again)
-    sizes, targets = arguments.sizes, arguments.targets
+    contest, out = Contest(arguments), arguments.out
+    for key in [key for key, entry in contest.entries.items() if entry["rival"] in arguments.again]:
+        del contest.entries[key]
+    sizes, targets, names = arguments.sizes, arguments.targets, arguments.rivals
     if arguments.data:
         data = Data(arguments.data)
     else:
-        config = Config(seed=arguments.seed)
-        data = reuters(Path(arguments.out) / f"data-{arguments.seed}", sizes, config, say)
-    for size in sizes:
-        for target in targets:
-            for rival in names:
-                contest.choose(data, size, target, rival)
-    timing_rounds(contest, data, [f"{s} {t} {r}" for s in sizes for t in targets for r in names])
+        data = reuters(out / f"data-{arguments.seed}", sizes, Config(seed=arguments.seed), say)
+    tasks = list(product(sizes, targets, names))
+    for size, target, rival in tasks:
+        contest.measure(data, size, target, rival)
+    timing_rounds(contest, data, [f"{size} {target} {rival}" for size, target, rival in tasks])
     if arguments.synthetic:
-        made = synthetic(Path(arguments.out) / f"synthetic-{arguments.seed}", SYNTHETIC, arguments.seed, say)
+        made = synthetic(out / f"synthetic-{arguments.seed}", SYNTHETIC, arguments.seed, say)
         for rival in names:
-            contest.time_synthetic(made, rival, contest.entries.get(f"{max(sizes)} {targets[0]} {rival}"))
-    out = Path(arguments.out)
+            model = contest.entries.get(f"{max(sizes)} {targets[0]} {rival}")
+            contest.measure(made, SYNTHETIC, SIGNAL, rival, model)
     write_table(contest.found, out / "table.md")
     write_figure(contest.found, out)
     print(write_verdicts(contest.found, out / "verdicts.txt"), end="")
@@ -192,27 +147,19 @@ def main() -> None:
 
 
 def timing_rounds(contest: Contest, data: Data, keys: Sequence[str]) -> None:
-    """Measure in turns, so that a slow minute of the machine does not fall on one rival alone."""
+    """Measure what is quick again, in turns, so that a slow minute of the machine falls on all."""
     for number in range(2, contest.arguments.rounds + 1):
-        waiting = [key for key in keys if wants_round(contest.entries[key], number)]
+        waiting = [
+            key
+            for key in keys
+            if not {"failed", "no_more_rounds"} & (entry := contest.entries[key]).keys()
+            and len(entry["rounds"]) < number
+            and total(entry["rounds"][0]) < QUICK
+        ]
         if waiting:
             say(f"round {number} of timing: {len(waiting)} to measure")
         for key in waiting:
             contest.again(data, key)
-
-
-def wants_round(entry: dict[str, Any], number: int) -> bool:
-    """Whether an entry is quick enough to be measured again, and has not been measured so often."""
-    if "failed" in entry or "no_more_rounds" in entry or len(entry["rounds"]) >= number:
-        return False
-    first = entry["rounds"][0]
-    return bool(first["read_seconds"] + first["fit_seconds"] < QUICK)
-
-
-def forget(entries: dict[str, Any], rivals: Sequence[str]) -> None:
-    """Drop what was measured of some rivals."""
-    for key in [key for key, entry in entries.items() if entry["rival"] in rivals]:
-        del entries[key]
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -231,22 +178,21 @@ def parse_arguments() -> argparse.Namespace:
         return words(text)
 
     usual = [name for name, entry in REGISTRY.items() if not entry.on_request]
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--sizes", type=numbers, default=[1000, 4000, 10_000], help="training articles")
-    parser.add_argument("--targets", type=words, default=["LOC", "PER"])
-    parser.add_argument("--rivals", type=rivals, default=usual, help=f"of {', '.join(REGISTRY)}")
-    parser.add_argument("--again", type=rivals, default=[], help="rivals to be measured anew")
-    parser.add_argument("--rounds", type=int, default=3, help="measurements of the quick ones; medians are kept")
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds for one measurement")
-    parser.add_argument("--memory", type=float, default=16.0, help="gigabytes for one measurement")
-    parser.add_argument("--warm", type=float, default=2.0, help="seconds of scoring before the clock starts")
-    parser.add_argument("--k", type=int, default=Config().k, help="how many N-grams are returned")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--data", type=Path, help="a data folder that is there already")
-    parser.add_argument("--synthetic", action="store_true", help="also the times for 5 million synthetic contexts")
-    parser.add_argument("--python", default=".venv-bench/bin/python", help="of the environment with the rivals")
-    parser.add_argument("--out", type=Path, default=Path("build/bench"))
-    return parser.parse_args()
+    options = parser(__doc__, out="build/bench")
+    options.add_argument("--sizes", type=numbers, default=[1000, 4000, 10_000], help="training articles")
+    options.add_argument("--targets", type=words, default=["LOC", "PER"])
+    options.add_argument("--rivals", type=rivals, default=usual, help=f"of {', '.join(REGISTRY)}")
+    options.add_argument("--again", type=rivals, default=[], help="rivals to be measured anew")
+    options.add_argument("--rounds", type=int, default=3, help="measurements of the quick ones; medians are kept")
+    options.add_argument("--limit", type=float, default=600.0, help="seconds for one measurement")
+    options.add_argument("--memory", type=float, default=16.0, help="gigabytes for one measurement")
+    options.add_argument("--warm", type=float, default=2.0, help="seconds of scoring before the clock starts")
+    options.add_argument("--k", type=int, default=Config().k, help="how many N-grams are returned")
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--data", type=Path, help="a data folder that is there already")
+    options.add_argument("--synthetic", action="store_true", help="also the times for 5 million synthetic contexts")
+    options.add_argument("--python", default=".venv-bench/bin/python", help="of the environment with the rivals")
+    return options.parse_args()
 
 
 def machine(python: str) -> dict[str, Any]:
@@ -255,14 +201,9 @@ def machine(python: str) -> dict[str, Any]:
         "import json, platform; from importlib.metadata import distributions as d; "
         "print(json.dumps([platform.python_version(), {x.metadata['Name']: x.version for x in d()}]))"
     )
-    printed = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout
-    version, packages = json.loads(printed)
-    return {
-        "processor": processor(),
-        "cores": os.cpu_count(),
-        "python": version,
-        "packages": dict(sorted(packages.items())),
-    }
+    version, packages = json.loads(output_of(Path(python).absolute(), "-c", code))
+    found = {"processor": processor(), "cores": os.cpu_count(), "python": version}
+    return {**found, "packages": dict(sorted(packages.items()))}
 
 
 def say(text: str) -> None:

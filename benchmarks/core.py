@@ -8,8 +8,6 @@ of several runs taken in turns, since other work on the machine can only slow on
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -19,7 +17,7 @@ import pyarrow as pa
 from numpy.lib.stride_tricks import sliding_window_view
 
 import raregram as rg
-from benchmarks.measuring import RAREGRAM, best_of, parser, show, show_machine
+from benchmarks.measuring import RAREGRAM, best_of, output_of, parser, show, show_machine, write_json
 from raregram.measure.synthetic import SyntheticCorpus
 
 CONTEXTS = 1_000_000
@@ -27,16 +25,16 @@ N = 10
 
 
 def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--json", type=Path, help="write the figures here as well")
-    out = arguments.parse_args().json
+    options = parser(__doc__)
+    options.add_argument("--json", type=Path, help="write the figures here as well")
+    out = options.parse_args().json
     pa.set_cpu_count(1)
     show_machine()
     figures = measure()
     for figure in figures:
         show(*figure)
     if out:
-        out.write_text(json.dumps(figures, indent=1) + "\n")
+        write_json(out, figures)
 
 
 def measure() -> list[tuple[str, str, str]]:
@@ -46,8 +44,8 @@ def measure() -> list[tuple[str, str, str]]:
     texts = source.texts(contexts)
     counts = rg.Counts.from_contexts(texts, np.where(at_target, "T", ""))
     model = rg.fit(counts, "T", size=10_000)
-    numbers = model.numbers(texts)
-    running = np.ascontiguousarray(numbers[:, -1])
+    codes = model.numbers(texts)
+    running = np.ascontiguousarray(codes[:, -1])
     lines = pa.array(texts)
     million = million_rows()
     with tempfile.TemporaryDirectory() as folder:
@@ -56,21 +54,21 @@ def measure() -> list[tuple[str, str, str]]:
         on_disk = Path(folder, "m.rgm").stat().st_size
         seconds = best_of(
             {
-                "copy": numbers.copy,
-                "numbers": lambda: model.log_ratio(numbers),
+                "copy": codes.copy,
+                "codes": lambda: model.log_ratio(codes),
                 "running": lambda: model.log_ratio(sliding_window_view(running, N)),
                 "text": lambda: model.log_ratio(lines),
                 "str.split": lambda: [text.split() for text in texts],
                 "fit": lambda: rg.fit(million, "T", size=10_000),
                 "load and fit": lambda: rg.fit(rg.Counts.load(f"{folder}/million.counts"), "T", size=10_000),
-                "help": lambda: run("--help"),
-                "python": lambda: subprocess.run([sys.executable, "-c", "pass"], check=True),
+                "help": lambda: output_of(RAREGRAM, "--help"),
+                "python": lambda: output_of(sys.executable, "-c", "pass"),
             }
         )
     return [
-        ("10-grams a second from item numbers", rate(seconds["numbers"]), "at least 20 million"),
-        ("  as a multiple of copying the numbers", times(seconds["numbers"], seconds["copy"]), ""),
-        ("10-grams a second from running item numbers", rate(seconds["running"]), "at least 20 million"),
+        ("10-grams a second from item codes", rate(seconds["codes"]), "at least 20 million"),
+        ("  as a multiple of copying the codes", times(seconds["codes"], seconds["copy"]), ""),
+        ("10-grams a second from running item codes", rate(seconds["running"]), "at least 20 million"),
         ("10-grams a second from text", rate(seconds["text"]), "at least 1 million"),
         ("  as a multiple of str.split alone", times(seconds["text"], seconds["str.split"]), ""),
         (f"model of {N} x 10,000 items on disk", f"{on_disk / 1e6:.2f} MB", "at most 1 MB"),
@@ -89,10 +87,6 @@ def million_rows() -> rg.Counts:
     ngrams = np.column_stack([rng.permutation(words) for _ in range(N)])
     f_de = rng.zipf(1.5, len(words)).clip(1, 10**6)
     return rg.Counts.from_ngrams(ngrams, rng.binomial(f_de, 0.1), f_de, target="T", spans=["units"])
-
-
-def run(*arguments: str) -> None:
-    subprocess.run([RAREGRAM, *arguments], check=True, stdout=subprocess.DEVNULL)
 
 
 def rate(seconds: float) -> str:

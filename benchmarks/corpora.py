@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -25,20 +24,10 @@ def documents(number: int, seed: int = 1, targets: int = 2) -> pa.Table:
     return pa.table({"text": zipf_documents(number, LENGTH, WORDS, seed=seed), "spans": spans})
 
 
-def parts(items: int, seed: int = 100) -> Iterator[pa.Table]:
-    """Yield documents of about so many items, some at a time."""
-    left = -(-items // LENGTH)
-    while left > 0:
-        yield documents(min(PART, left), seed)
-        left, seed = left - PART, seed + 1
-
-
 def write(path: Path, items: int, seed: int = 100) -> Path:
-    """Write documents of about so many items to a Parquet file."""
-    writer = None
-    for table in parts(items, seed):
-        writer = writer or pq.ParquetWriter(path, table.schema)
-        writer.write_table(table, row_group_size=4096)
-    if writer is not None:
-        writer.close()
+    """Write documents of about so many items to a Parquet file, some at a time."""
+    left = -(-items // LENGTH)
+    with pq.ParquetWriter(path, documents(1).schema) as writer:
+        for number, first in enumerate(range(0, left, PART)):
+            writer.write_table(documents(min(PART, left - first), seed + number), row_group_size=4096)
     return path

@@ -6,10 +6,7 @@ python -m benchmarks.counting --large    also 50 million items with suffixes to 
 
 from __future__ import annotations
 
-import os
-import subprocess
 import tempfile
-import time
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +14,7 @@ import pyarrow as pa
 
 import raregram as rg
 from benchmarks import corpora
-from benchmarks.measuring import RAREGRAM, best_of, parser, show, show_machine
+from benchmarks.measuring import RAREGRAM, best_of, parser, run_measured, show, show_machine
 
 ITEMS, LARGE, N = 5_200_000, 50_000_000, 10
 
@@ -44,16 +41,13 @@ def counting(folder: Path) -> None:
 
 
 def larger_than_memory(folder: Path) -> None:
-    """Count 50 million items with suffixes to 5 in a process of its own and watch its memory."""
+    """Count 50 million items with suffixes to 5 in a process of its own and measure its memory."""
     path = corpora.write(folder / "large.parquet", LARGE)
-    command = [RAREGRAM, "count", path, "--spans", "units,suffixes:5", "--quiet"]
-    command += ["--memory-limit", "1GB", "--out", folder / "large.counts"]
-    start = time.perf_counter()
-    process = subprocess.Popen([str(part) for part in command])
-    _, status, usage = os.wait4(process.pid, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
-    show("50 million items, suffixes to 5", f"{time.perf_counter() - start:.0f} s", "minutes")
-    show("  most memory held, limit 1 GB", f"{usage.ru_maxrss / 1e6:.2f} GB", "under 1.5 GB")
+    command = [RAREGRAM, "count", path, "--spans", "units,suffixes:5", "--quiet", "--memory-limit", "1GB"]
+    code, seconds, peak = run_measured([*command, "--out", folder / "large.counts"])
+    assert code == 0
+    show("50 million items, suffixes to 5", f"{seconds:.0f} s", "minutes")
+    show("  peak memory, limit 1 GB", f"{peak / 1e9:.2f} GB", "under 1.5 GB")
     show("  count file", f"{(folder / 'large.counts').stat().st_size / 1e6:.0f} MB")
 
 

@@ -38,7 +38,7 @@ def grid_of_one_target(splits: Splits, target: str) -> None:
     taken = time.perf_counter() - start
     types = len(splits.valid.rows[splits.valid.whole])
     show(f"{target}: {len(cells)} settings on {types:,} types", f"{taken:.1f} s", "under 10 s")
-    show("  most memory held by the process so far", f"{own_peak_bytes() / 1e9:.2f} GB", "under 2 GB")
+    show("  peak memory of the process so far", f"{own_peak_bytes() / 1e9:.2f} GB", "under 2 GB")
 
 
 def scoring(splits: Splits, target: str) -> None:
@@ -47,9 +47,9 @@ def scoring(splits: Splits, target: str) -> None:
         "all used": rg.fit(splits.train, target, "product", lam=1e-4),
         "selective": rg.fit(splits.train, target, criterion="cet", size=5_000),
     }
-    numbers = {name: types_for(model, splits.test) for name, model in models.items()}
-    best = best_of({name: partial(model.log_ratio, numbers[name]) for name, model in models.items()}, rounds=20)
-    rate = len(numbers["selective"]) / best["selective"]
+    codes = {name: types_for(model, splits.test) for name, model in models.items()}
+    best = best_of({name: partial(model.log_ratio, codes[name]) for name, model in models.items()}, rounds=20)
+    rate = len(codes["selective"]) / best["selective"]
     show("  N-grams a second with cet 5,000", f"{rate / 1e6:.1f} million")
     show("  as a multiple of the paper's best", f"{rate / PAPER_RATE:.0f} x", "at least 500 x")
     show("  time of selective over all used", f"{best['selective'] / best['all used']:.2f}", "at most 1")

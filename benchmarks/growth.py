@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -21,7 +20,7 @@ import pyarrow as pa
 
 import raregram as rg
 from benchmarks import corpora
-from benchmarks.measuring import PROJECT, on_one_core, own_peak_bytes, parser, show, timed
+from benchmarks.measuring import on_one_core, output_of, own_peak_bytes, parser, show, timed, write_json
 
 START: dict[str, int] = {"items": 2_000_000, "n": 10, "targets": 2}
 LINES = {
@@ -34,41 +33,35 @@ MEASURES = {
     "units": "count units",
     "all": "count suffixes and shapes",
     "fit": "fit back-off",
-    "memory": "most memory held",
+    "memory": "peak memory",
 }
-ROOM = 0.1  # by which an exponent may pass 1 in a noisy measurement
+MARGIN = 0.1  # by which an exponent may pass 1 in a noisy measurement
 
 
 def main() -> None:
-    options = parser(__doc__)
-    options.add_argument("--out", type=Path, default=Path("build/bench"))
+    options = parser(__doc__, out="build/bench")
     options.add_argument("--point", type=json.loads, help=argparse.SUPPRESS)
     arguments = options.parse_args()
     if arguments.point:
         print(json.dumps(measure(**arguments.point)))
         return
     on_one_core()
-    arguments.out.mkdir(parents=True, exist_ok=True)
     found: dict[str, list[dict[str, Any]]] = {}
     for name, values in LINES.items():
-        found[name] = [in_a_process({**START, name: value}) for value in values]
+        found[name] = []
+        for value in values:  # each point in a process of its own, so that its memory is its own
+            point = json.dumps({**START, name: value})
+            found[name].append(json.loads(output_of(sys.executable, "-m", "benchmarks.growth", "--point", point)))
         for measure_, title in MEASURES.items():
             grows = exponent(values, [point[measure_] for point in found[name]])
-            verdict = "" if grows <= 1 + ROOM else "WORSE THAN IN PROPORTION"
-            show(f"{title}, over {TITLES[name]}", f"exponent {grows:.2f}", verdict or "at most 1")
-    (arguments.out / "growth.json").write_text(json.dumps(found, indent=1) + "\n")
+            verdict = "at most 1" if grows <= 1 + MARGIN else "WORSE THAN IN PROPORTION"
+            show(f"{title}, over {TITLES[name]}", f"exponent {grows:.2f}", verdict)
+    write_json(arguments.out / "growth.json", found)
     draw(found, arguments.out)
 
 
-def in_a_process(point: dict[str, int]) -> dict[str, Any]:
-    """Measure one point, so that its memory is its own."""
-    command = [sys.executable, "-m", "benchmarks.growth", "--point", json.dumps(point)]
-    printed = subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, text=True).stdout
-    return dict(json.loads(printed.splitlines()[-1]))
-
-
 def measure(items: int, n: int, targets: int) -> dict[str, Any]:
-    """Count and fit; return the seconds, and the most memory held above what was held at the start."""
+    """Count and fit; return the seconds, and the peak memory above what was held at the start."""
     pa.set_cpu_count(1)
     table = corpora.documents(items // corpora.LENGTH, targets=targets)
     rg.count(table.slice(0, 100), n=n, threads=1)  # whatever is loaded at first use
@@ -96,25 +89,23 @@ def draw(found: dict[str, list[dict[str, Any]]], out: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(2, len(found), figsize=(11, 6), sharex="col", sharey="row")
-    for column, (name, points) in enumerate(found.items()):
+    for (seconds, memory), (name, points) in zip(axes.T, found.items(), strict=True):
         xs = [point[name] for point in points]
         for measure_ in ("units", "all", "fit"):
-            axes[0, column].plot(xs, [point[measure_] for point in points], "o-", label=MEASURES[measure_])
-        axes[1, column].plot(xs, [point["memory"] / 1e9 for point in points], "o-", color="black")
-        for row in axes[:, column]:
-            row.set(xscale="log", yscale="log")
-            row.grid(alpha=0.3)
-            row.set_xticks(xs, [f"{x / 1e6:g} M" if x >= 1e5 else f"{x}" for x in xs])
-            row.minorticks_off()
-            row.yaxis.set_major_formatter("{x:g}")
-        axes[1, column].set_xlabel(TITLES[name])
+            seconds.plot(xs, [point[measure_] for point in points], "o-", label=MEASURES[measure_])
         low = min(point["units"] for point in points)
-        axes[0, column].plot(
-            [xs[0], xs[-1]], [low, low * xs[-1] / xs[0]], ":", color="grey", label="in proportion", zorder=0
-        )
-    for memory in axes[1]:
+        line = [low, low * xs[-1] / xs[0]]
+        seconds.plot([xs[0], xs[-1]], line, ":", color="grey", label="in proportion", zorder=0)
+        memory.plot(xs, [point["memory"] / 1e9 for point in points], "o-", color="black")
+        memory.set_xlabel(TITLES[name])
+        for axis in (seconds, memory):
+            axis.set(xscale="log", yscale="log")
+            axis.grid(alpha=0.3)
+            axis.set_xticks(xs, [f"{x / 1e6:g} M" if x >= 1e5 else f"{x}" for x in xs])
+            axis.minorticks_off()
         memory.set_yscale("log", base=2)
-        memory.yaxis.set_major_formatter("{x:g}")
+        for axis in (seconds, memory):
+            axis.yaxis.set_major_formatter("{x:g}")
     axes[0, 0].set_ylabel("seconds")
     axes[1, 0].set_ylabel("gigabytes")
     axes[0, 0].legend(frameon=False, fontsize=8)

@@ -7,8 +7,6 @@ installed outside the folder.
 
 from __future__ import annotations
 
-import argparse
-import json
 import re
 import shutil
 import subprocess
@@ -16,9 +14,11 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-PROJECT = Path(__file__).resolve().parent.parent
+from benchmarks.measuring import PROJECT, parser, write_json
+
 LIMIT = 600  # seconds for one step
 REQUIREMENTS = PROJECT / "requirements"
 PACKAGES = {  # the rival, and the package that brings it
@@ -40,22 +40,18 @@ class StepError(Exception):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("folder", type=Path, nargs="?", default=Path(".venv-bench"))
-    folder = parser.parse_args().folder.absolute()
+    options = parser(__doc__)
+    options.add_argument("folder", type=Path, nargs="?", default=Path(".venv-bench"))
+    folder = options.parse_args().folder.absolute()
     if not (folder / "bin/python").exists():
         run(sys.executable, "-m", "venv", folder)
     pip(folder, "--require-hashes", "--requirement", REQUIREMENTS / "build.txt")
-    rivals = {*PACKAGES.values(), KENLM}
-    install_pinned(folder, *(name for name in pins() if name not in rivals))
+    install_pinned(folder, *(pins().keys() - {*PACKAGES.values(), KENLM}))
     pip(folder, "--no-deps", "--editable", PROJECT)
-    steps: dict[str, Callable[[], None]] = {
-        name: lambda name=name: package(folder, name)  # type: ignore[misc]
-        for name in PACKAGES
-    }
-    steps |= {"kenlm": lambda: kenlm_module(folder), "lmplz": lambda: lmplz(folder)}
-    found = {"scikit-learn": "ok", **{name: outcome(step) for name, step in steps.items()}}
-    (folder / "rivals.json").write_text(json.dumps(found, indent=1) + "\n")
+    found = {"scikit-learn": "ok"}
+    found |= {name: outcome(partial(package, folder, name)) for name in PACKAGES}
+    found |= {"kenlm": outcome(partial(kenlm_module, folder)), "lmplz": outcome(partial(lmplz, folder))}
+    write_json(folder / "rivals.json", found)
     for name, reason in found.items():
         print(f"{name:<16}{reason}")
 
@@ -100,8 +96,7 @@ def kenlm_module(folder: Path) -> None:
 
 def lmplz(folder: Path) -> None:
     """Build the programs that estimate and pack KenLM's models, and put them beside the environment's Python."""
-    program = folder / "bin/build_binary"
-    if program.exists():
+    if (folder / "bin/build_binary").exists():
         return
     need_cmake()
     with tempfile.TemporaryDirectory() as work:
@@ -133,26 +128,17 @@ def pip(folder: Path, *arguments: str | Path) -> None:
 def run(*command: str | Path) -> None:
     """Run a command; raise `StepError` with its last words if it fails or takes too long."""
     words = [str(part) for part in command]
+    short = f"{Path(words[0]).name} ... {Path(words[-1]).name}"
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT, check=False)
     except subprocess.TimeoutExpired:
-        raise StepError(f"{short(words)} took more than {LIMIT} s") from None
+        raise StepError(f"{short} took more than {LIMIT} s") from None
     except OSError as error:
-        raise StepError(f"{short(words)} could not be started: {error.strerror}") from None
-    if done.returncode:
-        raise StepError(f"{short(words)} failed: {last_words(done.stderr or done.stdout)}")
-
-
-def short(words: list[str]) -> str:
-    """Name a command by its program and its last word."""
-    return f"{Path(words[0]).name} ... {Path(words[-1]).name}"
-
-
-def last_words(output: str) -> str:
-    """Return the line that says most about a failure: the first with "error" in it, else the last one."""
-    lines = [" ".join(line.split()) for line in output.splitlines() if line.strip()]
-    wrong = [line for line in lines if "error" in line.lower()]
-    return (wrong or lines[-1:] or ["it said nothing"])[0][:300]
+        raise StepError(f"{short} could not be started: {error.strerror}") from None
+    if done.returncode:  # the line that says most: the first with "error" in it, else the last one
+        lines = [" ".join(line.split()) for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+        wrong = [line for line in lines if "error" in line.lower()]
+        raise StepError(f"{short} failed: {(wrong or lines[-1:] or ['it said nothing'])[0][:300]}")
 
 
 if __name__ == "__main__":

@@ -10,18 +10,17 @@ items are counted in.
 
 from __future__ import annotations
 
-import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 import raregram as rg
 from benchmarks import corpora
-from benchmarks.measuring import compile_yardstick, in_turns, medians, on_one_core, parser, show, show_machine, timed
+from benchmarks.measuring import Task, medians, on_one_core, output_of, parser, show, show_machine, timed, write_json
 from raregram.measure.experiment import Config, load_corpus, split_corpus
 
 SPANS = ("units", "suffixes:5", "shapes:8")
@@ -43,38 +42,30 @@ def main() -> None:
         found = reuters(folder, yardstick, arguments.rounds)
         found |= synthetic(folder, yardstick, arguments.items, arguments.rounds)
     if arguments.json:
-        arguments.json.write_text(json.dumps(found, indent=1) + "\n")
+        write_json(arguments.json, found)
 
 
 def reuters(folder: Path, yardstick: Yardstick, rounds: int) -> dict[str, float]:
     """Count the training articles, and score the test N-grams from text."""
     config = Config()
     parts = split_corpus(config, load_corpus(config))
-    train, text = write_corpus(folder, "reuters", parts["train"])
-    targets = list(config.targets)
-    counts = rg.count(train, n=10, targets=targets, spans=SPANS)
-    types = rg.count(parts["test"], n=10, targets=targets, spans=["whole"]).whole_ngrams().texts("words")
-    lines = folder / "lines.txt"
+    train, text, lines = folder / "reuters.parquet", folder / "reuters.txt", folder / "lines.txt"
+    pq.write_table(parts["train"], train)
+    text.write_text("\n".join(parts["train"]["text"].to_pylist()))
+    count = partial(rg.count, train, n=10, targets=list(config.targets), threads=1)
+    counts = count(spans=SPANS)
+    types = rg.count(parts["test"], n=10, targets=list(config.targets), spans=["whole"]).whole_ngrams().texts("words")
     lines.write_text("\n".join(types.to_pylist()))
     models = {
         "back-off": rg.fit(counts, "LOC", "backoff"),
         "back-off in 1 MB": rg.fit(counts, "LOC", "backoff", max_bytes=1_000_000),
         "selective": rg.fit(counts, "LOC", criterion="cet", size=5_000),
     }
-    tasks = {f"score {len(types):,} 10-grams, {name}": scorer(model, types) for name, model in models.items()}
+    tasks = {f"score {len(types):,} 10-grams, {name}": partial(m.log_ratio, types) for name, m in models.items()}
     found = against(tasks, yardstick, lines, rounds, wanted="at most 3 x")
-    units = {"count Reuters, units": lambda: timed(lambda: rg.count(train, n=10, targets=targets, threads=1))}
-    found |= against(units, yardstick, text, rounds, wanted="at most 3 x")
-    everything = {
-        "count Reuters, suffixes and shapes": lambda: timed(
-            lambda: rg.count(train, n=10, targets=targets, threads=1, spans=SPANS)
-        )
-    }
+    found |= against({"count Reuters, units": count}, yardstick, text, rounds, wanted="at most 3 x")
+    everything = {"count Reuters, suffixes and shapes": partial(count, spans=SPANS)}
     return found | against(everything, yardstick, text, 3)
-
-
-def scorer(model: rg.Model, texts: pa.Array) -> Callable[[], float]:
-    return lambda: timed(lambda: model.log_ratio(texts))
 
 
 def synthetic(folder: Path, yardstick: Yardstick, items: int, rounds: int) -> dict[str, float]:
@@ -83,30 +74,30 @@ def synthetic(folder: Path, yardstick: Yardstick, items: int, rounds: int) -> di
     with text.open("w") as file:
         for batch in pq.ParquetFile(path).iter_batches(columns=["text"]):
             file.write("\n".join(batch["text"].to_pylist()) + "\n")
-    task = {f"count {items:,} items, units": lambda: timed(lambda: rg.count(path, n=10, threads=1))}
+    task = {f"count {items:,} items, units": partial(rg.count, path, n=10, threads=1)}
     return against(task, yardstick, text, min(rounds, 3), wanted="at most 3 x")
 
 
-def write_corpus(folder: Path, name: str, table: pa.Table) -> tuple[Path, Path]:
-    """Write a corpus as a Parquet file, and its text alone."""
-    path, text = folder / f"{name}.parquet", folder / f"{name}.txt"
-    pq.write_table(table, path)
-    text.write_text("\n".join(table["text"].to_pylist()))
-    return path, text
-
-
 def against(
-    tasks: dict[str, Callable[[], float]], yardstick: Yardstick, path: Path, rounds: int, wanted: str = ""
+    tasks: Mapping[str, Task], yardstick: Yardstick, path: Path, rounds: int, wanted: str = ""
 ) -> dict[str, float]:
     """Run tasks in turns with the C program and a copy of the file's bytes; show and return the multiples."""
     data = np.fromfile(path, dtype=np.uint8)
     for task in tasks.values():
-        task()
-    seconds = medians(in_turns({**tasks, "C": lambda: yardstick(path), "copy": lambda: timed(data.copy)}, rounds))
+        task()  # once before the clock starts
+    clocked = {name: partial(timed, task) for name, task in {**tasks, "copy": data.copy}.items()}
+    seconds = medians({**clocked, "C": partial(yardstick, path)}, rounds)
     for name in tasks:
         multiple = seconds[name] / seconds["C"]
         show(name, f"{multiple:.2f} x C", wanted and f"{wanted}; {seconds[name] / seconds['copy']:.0f} x the copy")
     return {name: seconds[name] / seconds["C"] for name in tasks}
+
+
+def compile_yardstick(folder: Path) -> Yardstick:
+    """Compile the C program; return a function that runs it over a file and returns its seconds without reading."""
+    program = folder / "split_hash"
+    output_of("cc", "-O2", "-o", program, Path(__file__).with_name("split_hash.c"))
+    return lambda path: float(output_of(program, path, "1").split()[2])
 
 
 if __name__ == "__main__":

@@ -1,27 +1,56 @@
-"""What the benchmarks share: clocks, turns, the machine, and lines of figures."""
+"""What the benchmarks and the programs of `reliability` share: commands, clocks, turns, and lines of figures."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import resource
 import statistics
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-HERE = Path(__file__).resolve().parent
-PROJECT = HERE.parent
+PROJECT = Path(__file__).resolve().parents[1]
 RAREGRAM = Path(sys.executable).with_name("raregram")
+MEGABYTE, GIGABYTE = 10**6, 10**9
 Task = Callable[[], object]
 
 
-def parser(doc: str | None) -> argparse.ArgumentParser:
-    """Return a parser of a benchmark's arguments that shows the benchmark's docstring."""
-    return argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parser(doc: str | None, out: str | None = None) -> argparse.ArgumentParser:
+    """Return a parser that shows a program's docstring; with `out`, it has an option for the folder of results."""
+    options = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if out:
+        options.add_argument("--out", type=Path, default=Path(out), help="the folder that results are written to")
+    return options
+
+
+def write_json(path: Path, results: Any) -> None:
+    """Write results to a file, whose folder is made if there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def output_of(*command: object) -> str:
+    """Run a command in the project's folder and return what it printed."""
+    return subprocess.run(list(map(str, command)), cwd=PROJECT, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def run_measured(command: Sequence[object], timeout: float = 3600, **options: Any) -> tuple[int, float, int]:
+    """Run a command; return its exit code, the seconds that it took, and its peak memory in bytes."""
+    start = time.perf_counter()
+    process = subprocess.Popen(list(map(str, command)), **options)
+    timer = threading.Timer(timeout, process.kill)
+    timer.start()
+    _, status, usage = os.wait4(process.pid, 0)
+    timer.cancel()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, time.perf_counter() - start, usage.ru_maxrss * 1024
 
 
 def timed(task: Task) -> float:
@@ -46,9 +75,9 @@ def best_of(tasks: Mapping[str, Task], rounds: int = 5) -> dict[str, float]:
     return {name: min(taken) for name, taken in in_turns(clocked, rounds).items()}
 
 
-def medians(seconds: Mapping[str, list[float]]) -> dict[str, float]:
-    """Return the median of each."""
-    return {name: statistics.median(taken) for name, taken in seconds.items()}
+def medians(tasks: Mapping[str, Callable[[], float]], rounds: int = 5) -> dict[str, float]:
+    """Run all tasks in turns and return the median of the seconds that each reports."""
+    return {name: statistics.median(taken) for name, taken in in_turns(tasks, rounds).items()}
 
 
 def show(what: str, figure: str, target: str = "") -> None:
@@ -64,7 +93,7 @@ def show_machine() -> None:
 
 
 def own_peak_bytes() -> int:
-    """Return the most memory that this process ever held: the kernel's mark, which begins anew with a program."""
+    """Return the peak memory of this process: the kernel's mark, which begins anew with a program."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
@@ -79,15 +108,3 @@ def on_one_core() -> None:
     pa.set_cpu_count(1)
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-
-
-def compile_yardstick(folder: Path) -> Callable[[Path], float]:
-    """Compile the C program; return a function that runs it over a file and returns its seconds without reading."""
-    program = folder / "split_hash"
-    subprocess.run(["cc", "-O2", "-o", program, HERE / "split_hash.c"], check=True)
-
-    def run(path: Path) -> float:
-        printed = subprocess.run([program, path, "1"], check=True, capture_output=True, text=True).stdout
-        return float(printed.split()[2])
-
-    return run

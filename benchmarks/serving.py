@@ -9,7 +9,6 @@ in one process. Needs the extra `serve` and wrk (apt-get install wrk).
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import socket
@@ -21,13 +20,14 @@ import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import raregram as rg
-from benchmarks.measuring import in_turns, medians, show
+from benchmarks.measuring import RAREGRAM, medians, output_of, show
 from raregram.measure.synthetic import SyntheticCorpus
 
 SECONDS, ROUNDS, CONNECTIONS = 5, 3, 16
@@ -60,7 +60,11 @@ def main() -> None:
         paths = sys.argv[1:] or fit_models(folder)
         single, batch = questions(paths[0])
         (folder / "echo_app.py").write_text(ECHO)
-        with service(paths) as url, echo(folder) as echo_url:
+        uvicorn = (sys.executable, "-m", "uvicorn", "echo_app:app", "--no-access-log", "--log-level", "error")
+        with (
+            running("ready", RAREGRAM, "serve", *paths, "--no-browser") as url,
+            running("docs", *uvicorn, "--app-dir", folder) as echo_url,
+        ):
             first = ask(url + "api/models", None)["models"][0]["name"]
             one = {"contexts": [single], "models": [first]}
             tasks = {
@@ -82,7 +86,7 @@ def report_single(tasks: Mapping[str, tuple[str, object]], folder: Path) -> None
         slowest[name].append(p99)
         return 1 / rate
 
-    costs = medians(in_turns({name: lambda name=name: cost(name) for name in tasks}, ROUNDS))  # type: ignore[misc]
+    costs = medians({name: partial(cost, name) for name in tasks}, ROUNDS)
     aims = ("at least 2,000", "p99 under 50 ms")
     for name, seconds in costs.items():
         show(f"single contexts a second: {name}", f"{1 / seconds:,.0f}", aims[0] if name.startswith("score") else "")
@@ -114,7 +118,7 @@ def fit_models(folder: Path) -> list[str]:
 
 
 def questions(path: str) -> tuple[str, str]:
-    """Return a context of items that a model holds, and a running text of them."""
+    """Return a context of a model's items, and a running text of them."""
     model = rg.Model.load(path)
     rng = np.random.default_rng(5)
     items = np.array(model.items.to_pylist())[rng.zipf(1.3, WORDS).clip(max=len(model.items)) - 1]
@@ -137,45 +141,24 @@ def wrk(url: str, question: object, folder: Path, connections: int) -> tuple[flo
         end
         """)
     )
-    command = ["wrk", "-t1", f"-c{connections}", f"-d{SECONDS}s", "-s", str(script), url]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    printed = output_of("wrk", "-t1", f"-c{connections}", f"-d{SECONDS}s", "-s", script, url)
     found = re.search(r"RESULT (\S+) (\S+) (\d+)", printed)
     assert found is not None, printed
     return float(found[1]), float(found[2]), int(found[3])
 
 
 @contextmanager
-def service(paths: list[str]) -> Iterator[str]:
-    """Run `raregram serve`."""
-    port = free_port()
-    command = [str(Path(sys.executable).with_name("raregram")), "serve", *paths, "--port", port, "--no-browser"]
-    with running(command, f"http://127.0.0.1:{port}/", "ready") as url:
-        yield url
-
-
-@contextmanager
-def echo(folder: Path) -> Iterator[str]:
-    """Run the bare echo with the same server."""
-    port = free_port()
-    command = [sys.executable, "-m", "uvicorn", "echo_app:app", "--app-dir", str(folder), "--port", port]
-    with running([*command, "--no-access-log", "--log-level", "error"], f"http://127.0.0.1:{port}/", "docs") as url:
-        yield url
-
-
-def free_port() -> str:
-    """Return a port that nobody listens at."""
+def running(ready: str, *command: object) -> Iterator[str]:
+    """Start a server at a free port, wait until a page of it can be read, and end it."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        return str(listener.getsockname()[1])
-
-
-@contextmanager
-def running(command: list[str], url: str, path: str) -> Iterator[str]:
-    """Start a server, wait until it answers, and end it."""
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=dict(os.environ)) as process:
+        port = listener.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/"
+    words = [*map(str, command), "--port", str(port)]
+    with subprocess.Popen(words, stderr=subprocess.DEVNULL) as process:
         try:
             for _ in range(300):
                 try:
-                    urllib.request.urlopen(url + path, timeout=5).read()
+                    urllib.request.urlopen(url + ready, timeout=5).read()
                     break
                 except OSError:
                     time.sleep(0.1)

@@ -70,7 +70,7 @@ def compare(folder: Path, plan: Plan, items: int) -> None:
     show("local engine, two threads", f"{local:.1f} s", f"{items / local / 2 / 1e6:.2f} million items/s a core")
     seconds = {}
     for workers in (1, 2):
-        seconds[workers], shuffled, held = count_on_workers(folder, plan, workers)
+        seconds[workers], shuffled, peak = count_on_workers(folder, plan, workers)
         rate = f"{items / seconds[workers] / workers / 1e6:.2f} million items/s a core"
         show(f"standalone cluster, {workers} worker{'s' * (workers > 1)}", f"{seconds[workers]:.1f} s", rate)
     assert storage.read_header(folder / "local")["digest"] == storage.read_header(folder / "spark")["digest"]
@@ -81,7 +81,7 @@ def compare(folder: Path, plan: Plan, items: int) -> None:
     read = sum(file.stat().st_size for file in (folder / "corpus").iterdir())
     show("bytes read, an item", f"{read / items:.2f}", "compressed Parquet")
     show("bytes shuffled, an item", f"{shuffled / items:.2f}", f"{shuffled / rows:.1f} a row of the table")
-    show("most memory of a Python worker", f"{held / 1e6:.0f} MB", "limit 1 GB for its tables")
+    show("peak memory of a Python worker", f"{peak / 1e6:.0f} MB", "limit 1 GB for its tables")
     table = storage.bytes_on_disk(folder / "spark")
     show("bytes of the table, an item", f"{table / items:.2f}", f"{table / rows:.1f} a row")
 
@@ -105,10 +105,10 @@ def count_on_workers(folder: Path, plan: Plan, workers: int) -> tuple[float, int
             start = time.perf_counter()
             count(session, folder / "corpus", plan, folder / "spark")
             seconds = time.perf_counter() - start
-            shuffled, held = bytes_shuffled(session) - before, python_peak(standalone)
+            shuffled, peak = bytes_shuffled(session) - before, python_peak(standalone)
         finally:
             session.stop()
-    return seconds, shuffled, held
+    return seconds, shuffled, peak
 
 
 def count(session: Any, source: Path, plan: Plan, out: Path) -> None:
@@ -126,7 +126,7 @@ def bytes_shuffled(session: Any) -> int:
 
 
 def python_peak(standalone: Standalone) -> int:
-    """Return the most memory that one Python process of the executors has held."""
+    """Return the peak memory of one Python process of the executors."""
     parents = set(standalone.executors())
     peak = 0
     for _ in range(2):  # the workers are children of a daemon, which is a child of the executor

@@ -33,12 +33,12 @@ class Standalone:
     def __init__(self, folder: Path, workers: int = 2, memory: str = "1g", pinned: bool = False) -> None:
         self.folder = folder
         self.processes: list[subprocess.Popen[bytes]] = []
-        self._start("master", MASTER, "--host", LOOPBACK, "--port", "0", "--webui-port", "0")
+        address = ["--host", LOOPBACK, "--port", "0", "--webui-port", "0"]
+        self._start("master", MASTER, *address)
         self.url = self._wait("master", r"Starting Spark master at (spark://\S+)")
-        place = ["--host", LOOPBACK, "--port", "0", "--webui-port", "0"]
         for number in range(workers):
-            room = ["-c", "1", "-m", memory, "-d", str(folder / f"work-{number}")]
-            self._start(f"worker-{number}", WORKER, *room, *place, self.url)
+            resources = ["-c", "1", "-m", memory, "-d", str(folder / f"work-{number}")]
+            self._start(f"worker-{number}", WORKER, *resources, *address, self.url)
             if pinned:  # before it starts anything
                 os.sched_setaffinity(self.processes[-1].pid, {sorted(os.sched_getaffinity(0))[number]})
         for number in range(workers):

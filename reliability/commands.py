@@ -10,24 +10,23 @@ import io
 import json
 import os
 import random
+import re
 import signal
 import subprocess
-import sys
 import tarfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import raregram as rg
+from benchmarks.measuring import RAREGRAM
 
-RAREGRAM = Path(sys.executable).with_name("raregram")
-SECONDS = 900  # that a command may take, at most
+TIMEOUT = 900  # seconds that a command may take
 SENTENCES = (
     "Ann Lee of Boston met Mr. Smith in Paris on Monday.",
     "The Bank of England said rates would rise.",
@@ -52,67 +51,62 @@ Tree: TypeAlias = dict[str, str]  # what a folder holds: path -> digest, "" for 
 
 @dataclass(frozen=True)
 class Command:
-    """A command line, and one that has written the same files before."""
+    """A command line, and one that has written the same files before: by default from other inputs."""
 
     name: str
     arguments: str
-    older: str
+    older: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     byte_kills: bool = True  # whether a file that grows too large ends this process, and not another one's
     resumes: bool = False  # whether a run that fails leaves finished parts to the next one, in hidden folders
     needs: str = "raregram"  # a library
 
-    @property
-    def can_run(self) -> bool:
-        """Whether the library that it needs is installed."""
-        return find_spec(self.needs) is not None
 
-
-COUNT = "count ../inputs/{}.jsonl -n 4 --targets LOC,PER --spans suffixes:4,shapes:3 --quiet --out c.counts"
-SCORE = "score ../inputs/{}.rgm ../inputs/contexts.tsv --quiet --out scored.{}"
-TUNE = "tune ../inputs/{}.counts ../inputs/b.jsonl --target LOC --sizes 10,50 --lams 1e-5,1e-3 --k 50 --out t.rgm"
-TAG = "tag ../inputs/{}-texts.jsonl --processes {} --quiet --out tagged.parquet"
-REPRODUCE = "reproduce --config ../inputs/experiment.toml --corpus ../inputs/a.jsonl --quiet --force --seed {}"
-FIT = "fit ../inputs/{}.counts --target LOC --size 100 --quiet --out model.rgm"
-BACKOFF = "fit ../inputs/{}.counts --target LOC --estimator backoff --quiet --out model.rgm"
-MERGE = "merge ../inputs/{}.counts ../inputs/b.counts --quiet --out merged.counts"
-FETCH = "fetch reuters ../inputs/{}.tgz"
+COUNT = "count ../inputs/a.jsonl -n 4 --targets LOC,PER --spans suffixes:4,shapes:3 --quiet --out c.counts"
+MERGE = "merge ../inputs/a.counts ../inputs/b.counts --quiet --out merged.counts"
+FIT = "fit ../inputs/a.counts --target LOC --quiet --out model.rgm"
+TUNE = "tune ../inputs/a.counts ../inputs/b.jsonl --target LOC --sizes 10,50 --lams 1e-5,1e-3 --k 50 --out t.rgm"
+SCORE = "score ../inputs/a.rgm ../inputs/contexts.tsv --quiet --out scored"
+TAG = "tag ../inputs/a-texts.jsonl --quiet --out tagged.parquet --processes"
+FETCH = "fetch reuters ../inputs/a.tgz"
+REPRODUCE = "reproduce --config ../inputs/experiment.toml --corpus ../inputs/a.jsonl --quiet --force --seed"
 HOME = {"RAREGRAM_HOME": "home"}
-CLOCK = {"KILL_CLOCK": "1"}  # measured times are the same in every run
 SPACY: dict[str, Any] = {"resumes": True, "needs": "spacy"}
-
-
-def _both(name: str, line: str, **options: Any) -> Command:
-    return Command(name, line.format("a"), line.format("b"), **options)
-
-
-COMMANDS = (
-    _both("count", COUNT),
-    _both("count under a limit", COUNT + " --memory-limit 1MB"),
-    _both("merge", MERGE),
-    Command("subtract", MERGE.format("a") + " --subtract ../inputs/b.counts", MERGE.format("a")),
-    _both("fit", FIT),
-    _both("fit back-off", BACKOFF),
-    _both("tune", TUNE),
-    *(
-        Command(f"score to {name}", SCORE.format("a", end), SCORE.format("b", end))
-        for name, end in (("Parquet", "parquet"), ("CSV", "csv"), ("text", "txt"))
-    ),
-    Command("tag", TAG.format("a", 1), TAG.format("b", 1), **SPACY),
-    Command("tag in 2 processes", TAG.format("a", 2), TAG.format("b", 2), **SPACY),
-    _both("fetch", FETCH, environment=HOME),
-    _both("fetch a URL", "fetch reuters {{url}}/{}.tgz", environment={**HOME, "no_proxy": "*"}, resumes=True),
-    Command("fetch by npm", "fetch reuters --refresh", FETCH.format("b"), HOME, byte_kills=False, resumes=True),
-    Command("reproduce", REPRODUCE.format(1), REPRODUCE.format(2), CLOCK, resumes=True, needs="matplotlib"),
-    Command("report", "reproduce --report-only", REPRODUCE.format(2), CLOCK, resumes=True, needs="matplotlib"),
-)
-NAMES = tuple(command.name for command in COMMANDS)
+REPORT: dict[str, Any] = {  # measured times are the same in every run
+    "resumes": True,
+    "needs": "matplotlib",
+    "older": f"{REPRODUCE} 2",
+    "environment": {"KILL_CLOCK": "1"},
+}
+COMMANDS = {
+    command.name: command
+    for command in (
+        Command("count", COUNT),
+        Command("count under a limit", f"{COUNT} --memory-limit 1MB"),
+        Command("merge", MERGE),
+        Command("subtract", f"{MERGE} --subtract ../inputs/b.counts", MERGE),
+        Command("fit", f"{FIT} --size 100"),
+        Command("fit back-off", f"{FIT} --estimator backoff"),
+        Command("tune", TUNE),
+        Command("score to Parquet", f"{SCORE}.parquet"),
+        Command("score to CSV", f"{SCORE}.csv"),
+        Command("score to text", f"{SCORE}.txt"),
+        Command("tag", f"{TAG} 1", **SPACY),
+        Command("tag in 2 processes", f"{TAG} 2", **SPACY),
+        Command("fetch", FETCH, environment=HOME),
+        Command("fetch a URL", "fetch reuters {url}/a.tgz", environment={**HOME, "no_proxy": "*"}, resumes=True),
+        Command("fetch by npm", "fetch reuters --refresh", FETCH, HOME, byte_kills=False, resumes=True),
+        Command("reproduce", f"{REPRODUCE} 1", **REPORT),
+        Command("report", "reproduce --report-only", **REPORT),
+    )
+}
 
 
 def named(name: str, url: str = "") -> Command:
     """Return a command by its name; `url` is where the corpus is served."""
-    found = COMMANDS[NAMES.index(name)]
-    return replace(found, arguments=found.arguments.format(url=url), older=found.older.format(url=url))
+    found = COMMANDS[name]
+    older = found.older or re.sub(r"/a(?=[.-])", "/b", found.arguments)
+    return replace(found, arguments=found.arguments.format(url=url), older=older.format(url=url))
 
 
 def start(command: Command, folder: Path, environment: dict[str, str], arguments: str) -> subprocess.Popen[str]:
@@ -133,7 +127,7 @@ def run(command: Command, folder: Path, environment: dict[str, str], arguments: 
     """Run a command in a folder to its end; return its exit code and what it printed as errors."""
     with start(command, folder, environment, arguments or command.arguments) as process:
         try:
-            _, said = process.communicate(timeout=SECONDS)
+            _, said = process.communicate(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise
@@ -150,11 +144,7 @@ def tree(folder: Path) -> Tree:
 
 def finals(files: Tree) -> Tree:
     """Return the files under final names; hidden ones are temporary."""
-    return {
-        name: digest
-        for name, digest in files.items()
-        if digest and not any(part.startswith(".") for part in Path(name).parts)
-    }
+    return {name: digest for name, digest in files.items() if digest and not re.search(r"(^|/)\.", name)}
 
 
 # Inputs
@@ -165,16 +155,16 @@ def make_inputs(folder: Path) -> None:
     folder.mkdir(parents=True)
     for seed, name in enumerate("ab"):
         source = random.Random(seed)
-        _write_lines(folder / f"{name}.jsonl", [_document(source) for _ in range(400)])
         texts = [{"id": str(row), "text": " ".join(source.choices(SENTENCES, k=6))} for row in range(300)]
-        _write_lines(folder / f"{name}-texts.jsonl", texts)
+        for end, rows in ((".jsonl", [_document(source) for _ in range(400)]), ("-texts.jsonl", texts)):
+            (folder / f"{name}{end}").write_text("".join(json.dumps(row) + "\n" for row in rows))
         spans = ["suffixes:4", "shapes:3"]
         counts = rg.count(str(folder / f"{name}.jsonl"), n=4, targets=["LOC", "PER"], spans=spans)
         counts.save(folder / f"{name}.counts")
         rg.fit(counts, "LOC", size=100).save(folder / f"{name}.rgm")
         _write_archive(folder / f"{name}.tgz", source)
-    rows = (f"LOC\t{' '.join(_words(random.Random(row), 4))}\n" for row in range(20_000))
-    (folder / "contexts.tsv").write_text("".join(rows))
+    contexts = (f"LOC\t{' '.join(_words(random.Random(row), 4))}\n" for row in range(20_000))
+    (folder / "contexts.tsv").write_text("".join(contexts))
     (folder / "experiment.toml").write_text(EXPERIMENT)
 
 
@@ -193,10 +183,6 @@ def _words(source: random.Random, number: int) -> list[str]:
     return [f"w{int(source.paretovariate(0.5)) % 5000}" for _ in range(number)]
 
 
-def _write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
 def _write_archive(path: Path, source: random.Random) -> None:
     """Write an archive like that of the npm package."""
     with tarfile.open(path, "w:gz") as archive:
@@ -211,24 +197,17 @@ def _write_archive(path: Path, source: random.Random) -> None:
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     """Serve the files of a folder on this machine, and give the URL."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
-    finally:
         server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 class _Handler(SimpleHTTPRequestHandler):
     def copyfile(self, source: Any, outputfile: Any) -> None:
         """Send a file; the client may have been killed."""
-        try:
+        with suppress(OSError):
             super().copyfile(source, outputfile)
-        except OSError:
-            return
 
     def log_message(self, *_: Any) -> None:
         """Print nothing."""

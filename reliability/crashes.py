@@ -19,9 +19,10 @@ namespaces. Written is crashes.json. The exit code is 1 if anything was wrong.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -31,12 +32,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
+from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import raregram as rg
+from benchmarks.measuring import RAREGRAM, parser, write_json
 from raregram.errors import FileError
 from reliability import commands
-from reliability.commands import NAMES, RAREGRAM, Command, Tree, finals, named, tree
+from reliability.commands import COMMANDS, Command, Tree, finals, named, tree
 
 HOOK = Path(__file__).resolve().parent / "hook"
 KILLED = (-signal.SIGKILL, -signal.SIGXFSZ)
@@ -71,37 +76,22 @@ class Figures:
         self.seconds = round(self.seconds + time.perf_counter() - start, 2)
 
 
-@dataclass(frozen=True)
 class Workplace:
     """A folder for one command: what it reads, where it works, and its temporary files."""
 
-    base: Path
+    def __init__(self, base: Path) -> None:
+        self.base, self.run, self.temporary = base, base / "run", base / "tmp"
+        path = os.pathsep.join([str(HOOK), *filter(None, [os.environ.get("PYTHONPATH")])])
+        watched = os.pathsep.join([str(self.run), str(self.temporary)])
+        self.environment = {"PYTHONPATH": path, "TMPDIR": str(self.temporary), "KILL_FOLDERS": watched}
 
     @classmethod
     def fresh(cls, base: Path) -> Workplace:
-        """Return one without anything but the inputs."""
         place = cls(base / "place")
         shutil.rmtree(place.base, ignore_errors=True)
         place.base.mkdir()
         (place.base / "inputs").symlink_to(base / "inputs")
         return place
-
-    @property
-    def run(self) -> Path:
-        """Where the command works."""
-        return self.base / "run"
-
-    @property
-    def temporary(self) -> Path:
-        """Where the command finds the system's folder of temporary files."""
-        return self.base / "tmp"
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """What lets a command work here, with the hook."""
-        path = os.pathsep.join([str(HOOK), *filter(None, [os.environ.get("PYTHONPATH")])])
-        watched = os.pathsep.join([str(self.run), str(self.temporary)])
-        return {"PYTHONPATH": path, "TMPDIR": str(self.temporary), "KILL_FOLDERS": watched}
 
     def begin(self, saved: Path | None = None) -> None:
         """Let the folder be as it was saved, or empty."""
@@ -125,25 +115,25 @@ class Undisturbed:
 
 
 def undisturbed(command: Command, place: Workplace, older: bool) -> Undisturbed:
-    """Run a command in peace, on an empty folder or after its older form, and write down what it does."""
+    """Run a command to its end, on an empty folder or after its older form, and record what it does."""
+
+    def succeed(arguments: str, **more: str) -> None:
+        code, said = commands.run(command, place.run, {**place.environment, **more}, arguments)
+        if code or tree(place.temporary):
+            raise RuntimeError(f"{command.name} ends with {code} and leaves {[*tree(place.temporary)]}: {said}")
+
     saved, log = place.base / ("older" if older else "empty"), place.base / "events.log"
     place.begin()
     if older:
-        _succeed(command, place, {}, command.older)
+        succeed(command.older)
     shutil.copytree(place.run, saved, dirs_exist_ok=True)
     log.write_text("")
     start = time.perf_counter()
-    _succeed(command, place, {"KILL_LOG": str(log)})
+    succeed(command.arguments, KILL_LOG=str(log))
     seconds = time.perf_counter() - start
     after = tree(place.run)
-    sizes = [(place.run / name).stat().st_size for name in finals(after)]
-    return Undisturbed(saved, tree(saved), after, seconds, log.read_text().count("\n"), max(sizes))
-
-
-def _succeed(command: Command, place: Workplace, more: dict[str, str], arguments: str = "") -> None:
-    code, said = commands.run(command, place.run, {**place.environment, **more}, arguments)
-    if code or tree(place.temporary):
-        raise RuntimeError(f"{command.name} ends with {code} and leaves {[*tree(place.temporary)]}: {said}")
+    largest = max((place.run / name).stat().st_size for name in finals(after))
+    return Undisturbed(saved, tree(saved), after, seconds, log.read_text().count("\n"), largest)
 
 
 # After every run
@@ -164,7 +154,7 @@ def rerun(command: Command, place: Workplace, calm: Undisturbed, figures: Figure
     """Run a command to its end, and compare all that is there with what an undisturbed run leaves."""
     figures.reruns += 1
     code, said = commands.run(command, place.run, place.environment)
-    left = tree(place.run) | {f"TMPDIR/{name}": digest for name, digest in tree(place.temporary).items()}
+    left = tree(place.run) | {f"TMPDIR/{name}": digest for name, digest in temporary_files(place).items()}
     if code or "Traceback" in said:
         figures.faults.append(f"the rerun ends with {code}: {said}")
     elif left != calm.after:
@@ -172,6 +162,16 @@ def rerun(command: Command, place: Workplace, calm: Undisturbed, figures: Figure
         figures.faults.append(f"after the rerun these are not as they should be: {names}")
     else:
         figures.reruns_equal += 1
+
+
+def temporary_files(place: Workplace) -> Tree:
+    """Return all temporary files but those with which Python itself tries whether it may write to the folder."""
+
+    def is_trial(name: str) -> bool:
+        trial = re.fullmatch(r"[a-z0-9_]{8}", name) and (place.temporary / name).is_file()
+        return bool(trial) and (place.temporary / name).read_bytes() in (b"", b"blat")
+
+    return {name: digest for name, digest in tree(place.temporary).items() if not is_trial(name)}
 
 
 # Kills
@@ -182,7 +182,7 @@ def kill(command: Command, place: Workplace, kind: str, at: float) -> int:
     moment = {} if kind == "time" else {f"KILL_AT_{kind.upper()}": str(int(at))}
     process = commands.start(command, place.run, {**place.environment, **moment}, command.arguments)
     with suppress(subprocess.TimeoutExpired):
-        process.communicate(timeout=at if kind == "time" else commands.SECONDS)
+        process.communicate(timeout=at if kind == "time" else commands.TIMEOUT)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
@@ -192,12 +192,9 @@ def kill(command: Command, place: Workplace, kind: str, at: float) -> int:
 def choose_moments(calm: Undisturbed, source: random.Random, budget: Sequence[int]) -> list[tuple[str, float]]:
     """Choose when to kill: so many random times, events (all of them if they are few), and bytes."""
     times, events, most_bytes = budget
-    numbers = range(1, calm.events + 1)
-    chosen: list[tuple[str, float]] = [
-        *(("time", source.uniform(0, calm.seconds)) for _ in range(times)),
-        *(("event", k) for k in (numbers if len(numbers) <= events else source.sample(numbers, events))),
-        *(("byte", source.randrange(calm.largest)) for _ in range(most_bytes)),
-    ]
+    chosen: list[tuple[str, float]] = [("time", source.uniform(0, calm.seconds)) for _ in range(times)]
+    chosen += [("event", k) for k in source.sample(range(1, calm.events + 1), min(events, calm.events))]
+    chosen += [("byte", source.randrange(calm.largest)) for _ in range(most_bytes)]
     source.shuffle(chosen)
     return chosen
 
@@ -208,10 +205,9 @@ def kill_often(
     """Kill a command at many moments, with and without older files in turns, and rerun it after each few kills."""
     figures = Figures(f"{command.name}, killed")
     moments = choose_moments(ways[0], source, budget if command.byte_kills else (*budget[:2], 0))
-    turn = 0
-    while moments:
-        calm = ways[turn % len(ways)]
-        turn += 1
+    for calm in cycle(ways):
+        if not moments:
+            return figures
         place.begin(calm.saved)
         for _ in range(min(source.randint(1, MOST_KILLS), len(moments))):
             kind, at = moments.pop()
@@ -275,8 +271,10 @@ def fill_disks(command: Command, place: Workplace, ways: Sequence[Undisturbed], 
                 figures.finished += code == 0
                 figures.faults += complaints(code, said, reason, {*finals(calm.after)}) if code else []
                 check_files(place, calm, figures)
-                if left := litter(command, place, calm):
-                    figures.faults.append(f"left behind: {left}")
+                found = tree(place.run)  # temporary files may stay where the next run resumes with them
+                left = {*found, *tree(place.temporary)} - {*calm.before, *finals(found), *calm.after}
+                if left and not command.resumes:
+                    figures.faults.append(f"left behind: {sorted(left)}")
                 change(f"rw,size={LARGE},nr_inodes={INODES}")
                 rerun(command, place, calm, figures)
     return figures
@@ -299,22 +297,7 @@ def complaints(code: int, said: str, reason: str, names: set[str]) -> list[str]:
     return wrong
 
 
-def litter(command: Command, place: Workplace, calm: Undisturbed) -> list[str]:
-    """Return what a run that failed should not have left: temporary files, unless the next run resumes with them."""
-    found = tree(place.run)
-    left = {*found} - {*calm.before} - {*finals(found)} - {*calm.after}
-    return [] if command.resumes else [*sorted(left), *tree(place.temporary)]
-
-
 # The library
-
-
-def _save_counts(inputs: Path, folder: Path) -> None:
-    rg.Counts.load(inputs / "a.counts").save(folder / "a.counts")
-
-
-def _save_model(inputs: Path, folder: Path) -> None:
-    rg.Model.load(inputs / "a.rgm").save(folder / "a.rgm")
 
 
 def _count_under_a_limit(inputs: Path, folder: Path) -> None:
@@ -326,17 +309,17 @@ def _count_under_a_limit(inputs: Path, folder: Path) -> None:
         tempfile.tempdir = None
 
 
-WRITERS = {"Counts.save": _save_counts, "Model.save": _save_model, "count under a limit": _count_under_a_limit}
+WRITERS: dict[str, Callable[[Path, Path], None]] = {  # from the inputs to a folder
+    "Counts.save": lambda inputs, folder: rg.Counts.load(inputs / "a.counts").save(folder / "a.counts"),
+    "Model.save": lambda inputs, folder: rg.Model.load(inputs / "a.rgm").save(folder / "a.rgm"),
+    "count under a limit": _count_under_a_limit,
+}
 
 
 def fill_disks_of_library(name: str, place: Workplace, sizes: int) -> Figures:
     """Let a function that writes files run out of space, at many sizes of a disk, most of them small."""
-    write, figures, inputs, calm = (
-        WRITERS[name],
-        Figures(f"{name}, full disk"),
-        place.base / "inputs",
-        place.base / name,
-    )
+    write, figures = WRITERS[name], Figures(f"{name}, full disk")
+    inputs, calm = place.base / "inputs", place.base / name
     calm.mkdir()
     write(inputs, calm)
     enough = 64 + 8 * sum(_pages(path) for path in calm.rglob("*") if path.is_file())
@@ -371,48 +354,42 @@ PRINTING = (
     "rank ../inputs/a.rgm ../inputs/contexts.tsv --top 5000",
     "info ../inputs/a.rgm",
     "info ../inputs/a.counts --json",
-    "explain ../inputs/a.rgm w1_w2_w3_in",  # with spaces
+    "explain ../inputs/a.rgm 'w1 w2 w3 in'",
 )
 
 
 def refuse_targets(name: str, place: Workplace) -> Figures:
     """Run a command that writes one file where its folder is missing, it is a folder, or it is a mounted file."""
     command, figures = named(name), Figures(f"{name}, targets")
-    calm = undisturbed(command, place, older=False)
-    (written,) = finals(calm.after)
-    cases: dict[str, tuple[str, Callable[[Path], object]]] = {
-        "the folder {} does not exist": (f"nowhere/{written}", lambda target: None),
-        "it is a folder": (written, Path.mkdir),
-        BUSY: (written, _mount_over),
-    }
-    for reason, (target, prepare) in cases.items():
+    (written,) = finals(undisturbed(command, place, older=False).after)
+    for reason in ("the folder nowhere does not exist", "it is a folder", BUSY):
         place.begin()
-        prepare(place.run / target)
+        target = f"nowhere/{written}" if "nowhere" in reason else written
+        path = place.run / target
+        if reason == BUSY:  # in use in the one way that keeps another file from taking its name
+            path.write_text("in use")
+            subprocess.run(["mount", "--bind", path, path], check=True)
+        elif target == written:
+            path.mkdir()
         before = tree(place.run)
         arguments = command.arguments.replace(f" {written}", f" {target}")
         with figures.during(reason):
             code, said = commands.run(command, place.run, place.environment, arguments)
             figures.stopped += 1
-            figures.faults += complaints(code, said, reason.format(Path(target).parent), {target})
-            if tree(place.run) != before:
-                figures.faults.append(f"something is left behind: {sorted(tree(place.run))}")
+            figures.faults += complaints(code, said, reason, {target})
+            left = tree(place.run)
+            if left != before and not (command.resumes and finals(left) == finals(before)):
+                figures.faults.append(f"something is left behind: {sorted(left)}")
         if reason == BUSY:
-            subprocess.run(["umount", str(place.run / target)], check=True)
+            subprocess.run(["umount", path], check=True)
     return figures
-
-
-def _mount_over(target: Path) -> None:
-    """Let a file be in use in the one way that keeps another from taking its name."""
-    target.write_text("in use")
-    subprocess.run(["mount", "--bind", str(target), str(target)], check=True)
 
 
 def print_to_full(arguments: str, folder: Path) -> list[str]:
     """Let a command print to a full disk; return what is wrong with how it ends."""
+    options: dict[str, Any] = {"cwd": folder, "stderr": subprocess.PIPE, "text": True}
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            _words(arguments), cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
+        done = subprocess.run([RAREGRAM, *shlex.split(arguments)], stdout=full, check=False, **options)
     if done.returncode == 1 and done.stderr.count("\n") == 1 and FULL in done.stderr:
         return []
     return [f"{arguments}: printing to a full disk ends with {done.returncode}: {done.stderr}"]
@@ -420,17 +397,14 @@ def print_to_full(arguments: str, folder: Path) -> list[str]:
 
 def print_to_closed(arguments: str, folder: Path) -> list[str]:
     """Let a command print to a pipe whose reader goes away after a line; return what is wrong with how it ends."""
-    with subprocess.Popen(_words(arguments), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([RAREGRAM, *shlex.split(arguments)], cwd=folder, **pipes) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.readline()
         process.stdout.close()
-        said = process.stderr.read().decode()
+        said = process.stderr.read()
     return [f"{arguments}: after its reader has gone: {said}"] if said else []
-
-
-def _words(arguments: str) -> list[str]:
-    return [str(RAREGRAM), *(word.replace("_", " ") for word in arguments.split())]
 
 
 # The program
@@ -441,9 +415,9 @@ def try_all(given: argparse.Namespace, base: Path) -> Iterator[Figures]:
     commands.make_inputs(base / "inputs")
     budget = (given.times, given.events, given.bytes)
     with commands.served(base / "inputs") as url:
-        for number, name in enumerate(given.only or NAMES):
+        for number, name in enumerate(given.only or COMMANDS):
             command, place = named(name, url), Workplace.fresh(base)
-            if not command.can_run:
+            if find_spec(command.needs) is None:
                 print(f"{name}: left out, since {command.needs} is not installed")
                 continue
             olders = [True] if given.older or name == "report" else [False, True]  # a report is about older results
@@ -457,7 +431,7 @@ def try_all(given: argparse.Namespace, base: Path) -> Iterator[Figures]:
     for name in WRITERS:
         yield fill_disks_of_library(name, Workplace.fresh(base), 4 * given.sizes)
     for name in ONE_FILE:
-        if named(name).can_run:
+        if find_spec(named(name).needs):
             yield refuse_targets(name, Workplace.fresh(base))
     figures, folder = Figures("standard output", stopped=2 * len(PRINTING)), Workplace.fresh(base).base
     for arguments in PRINTING:
@@ -476,17 +450,15 @@ def show(figures: Figures) -> None:
 
 
 def main() -> None:
-    """Enter a namespace, then try everything in it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--times", type=int, default=6, help="kills of each command at random times")
-    parser.add_argument("--events", type=int, default=16, help="kills of each command at events")
-    parser.add_argument("--bytes", type=int, default=4, help="kills of each command at bytes of a file")
-    parser.add_argument("--sizes", type=int, default=6, help="sizes of the disk for each command; 0: no disks")
-    parser.add_argument("--only", action="append", choices=NAMES)
-    parser.add_argument("--older", action="store_true", help="only where there are older files under the same names")
-    parser.add_argument("--out", type=Path, default=Path("build/reliability"))
-    given = parser.parse_args()
+    options = parser(__doc__, out="build/reliability")
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--times", type=int, default=6, help="kills of each command at random times")
+    options.add_argument("--events", type=int, default=16, help="kills of each command at events")
+    options.add_argument("--bytes", type=int, default=4, help="kills of each command at bytes of a file")
+    options.add_argument("--sizes", type=int, default=6, help="sizes of the disk for each command; 0: no disks")
+    options.add_argument("--only", action="append", choices=[*COMMANDS])
+    options.add_argument("--older", action="store_true", help="only where there are older files under the same names")
+    given = options.parse_args()
     if given.sizes and INSIDE not in os.environ:
         words = namespace()
         if words is None:
@@ -497,14 +469,14 @@ def main() -> None:
     print(f"{'':<32}{''.join(f'{name:>{len(name) + 2}}' for name in COLUMNS)}  faults")
     with tempfile.TemporaryDirectory(prefix="crashes-") as base:
         for figures in try_all(given, Path(base)):
-            done.append(asdict(figures))
+            done.append(figures)
             show(figures)
-    totals = {name: sum(figures[name] for figures in done) for name in COLUMNS}
-    show(Figures("all", **totals, faults=[fault for figures in done for fault in figures["faults"]]))
-    given.out.mkdir(parents=True, exist_ok=True)
-    report = {"seed": given.seed, "commands": done, "all": totals}
-    (given.out / "crashes.json").write_text(json.dumps(report, indent=1) + "\n")
-    sys.exit(not done or any(figures["faults"] for figures in done))
+    totals = {name: sum(getattr(figures, name) for figures in done) for name in COLUMNS}
+    faults = [fault for figures in done for fault in figures.faults]
+    show(Figures("all", **totals, faults=faults))
+    report = {"seed": given.seed, "commands": [asdict(figures) for figures in done], "all": totals}
+    write_json(given.out / "crashes.json", report)
+    sys.exit(not done or bool(faults))
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "backoff without shapes": {"estimator": "backoff", "shapes": False, "longest": 2, "tau": 0.8},
     "backoff by chi2": {"estimator": "backoff", "criterion": "chi2", "size": 20, "lam": 1e-3, "unit_lam": 1e-2},
 }
-EXPLAINED = 3  # contexts of which all terms are told
+EXPLAINED = 3  # contexts of which all terms are compared
 
 
 def documents(seed: int, number: int = 120) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def documents(seed: int, number: int = 120) -> list[dict[str, Any]]:
 
 
 def run() -> dict[str, Any]:
-    """Do the job; numbers are told to the last bit, as hexadecimal floating-point numbers."""
+    """Do the job; numbers are exact, as hexadecimal floating-point numbers."""
     options: dict[str, Any] = {"n": N, "targets": ["LOC", "PER"]}
     tables = {name: rg.count(documents(1), **{**options, **way}) for name, way in WAYS.items()}
     more = rg.count(documents(2), **options, **WAYS["words"])
@@ -87,8 +87,8 @@ def run() -> dict[str, Any]:
     return {
         "tables": {name: table.digest() for name, table in tables.items()},
         "models": {name: digest(model) for name, model in models.items()},
-        "log_ratios": {name: told(model.log_ratio(contexts)) for name, model in models.items()},
-        "intervals": {name: told(model.interval(contexts, 0.9).ravel()) for name, model in by_units.items()},
+        "log_ratios": {name: sample(model.log_ratio(contexts)) for name, model in models.items()},
+        "intervals": {name: sample(model.interval(contexts, 0.9).ravel()) for name, model in by_units.items()},
         "terms": {name: terms(model, contexts[:EXPLAINED]) for name, model in models.items()},
     }
 
@@ -103,7 +103,7 @@ def other_tables() -> dict[str, rg.Counts]:
     contexts = windows(4, 60)
     labels = ["LOC" if row[-1].startswith("b") else "PER" if row[0] == row[1] else None for row in contexts]
     spans = ["suffixes:4", "shapes:4", "whole"]
-    f_nu, f_de = ([len(row[place]) % 4 for row in contexts] for place in (0, 1))
+    f_nu, f_de = ([len(row[index]) % 4 for row in contexts] for index in (0, 1))
     texts = [" ".join(each["items"]) for each in documents(5, 40)]
     two: dict[str, Any] = {
         "numerator": [{"text": text} for text in texts[:20]],
@@ -119,24 +119,22 @@ def other_tables() -> dict[str, rg.Counts]:
 
 
 def digest(model: rg.Model) -> str:
-    """Return the digest of a model's file: of its settings, and of which spans it holds with their frequencies."""
+    """Return the digest of a model's file: of its settings, and of its spans with their frequencies."""
     with tempfile.TemporaryDirectory() as folder:
         model.save(Path(folder, "model"))
         return str(storage.read_header(Path(folder, "model"))["digest"])
 
 
-def told(values: Floats) -> list[str]:
+def sample(values: Floats) -> list[str]:
     """Return some numbers, so that the file stays small, and the sum of all finite ones."""
     return [value.hex() for value in (*values[::31].tolist(), float(values[np.isfinite(values)].sum()))]
 
 
 def terms(model: rg.Model, contexts: list[list[str]]) -> list[str]:
-    """Return the terms of contexts."""
     return [term.value.hex() for context in contexts for term in model.explain(context).terms]
 
 
 def main() -> None:
-    """Print the results, or write them where they are expected."""
     text = json.dumps(run(), indent=1) + "\n"
     if "--write" in sys.argv[1:]:
         EXPECTED.write_text(text)

@@ -1,4 +1,4 @@
-"""Whether what a process holds stays level: samples from outside, a robust slope, and a verdict.
+"""Whether the resources of a process stay level: samples from outside, a robust slope, and a verdict.
 
 Flat means: the median slope between all pairs of samples after the warm-up (Theil and Sen), carried on over the whole
 run, stays below a share of the level or below a fixed amount, whichever is larger. A sawtooth, a peak or a late drop
@@ -22,13 +22,13 @@ import numpy.typing as npt
 MEGABYTE = 1 << 20
 INTERVAL = 0.5  # seconds between samples
 WARM_UP = 0.25  # of a run: caches fill, and the allocator finds its level
-MOST_POINTS = 1500  # that slopes are taken between; more samples are gathered into medians
+MOST_POINTS = 1500  # that slopes are taken between; of more samples, medians are taken first
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What a process holds at some time."""
+    """The resources of a process at some time."""
 
     seconds: float  # since the run began
     memory: int  # bytes resident
@@ -37,26 +37,19 @@ class Sample:
     temporary: int  # bytes in its folder for temporary files
 
 
-@dataclass(frozen=True)
-class Bound:
-    """How much something may grow in a run: a share of its level, or so much, whichever is larger."""
-
-    share: float
-    least: float
-
-
-# Whole numbers jump, so files and threads get room for two; temporary files must be gone after each round.
-BOUNDS = {
-    "memory": Bound(0.05, 8 * MEGABYTE),
-    "files": Bound(0.05, 2),
-    "threads": Bound(0.05, 2),
-    "temporary": Bound(0.0, MEGABYTE),
+# How much may be gained in a run: a share of the level, or so much, whichever is larger. Whole numbers jump, so files
+# and threads get a margin of two; temporary files must be gone after each round.
+BOUNDS: dict[str, tuple[float, float]] = {
+    "memory": (0.05, 8 * MEGABYTE),
+    "files": (0.05, 2),
+    "threads": (0.05, 2),
+    "temporary": (0.0, MEGABYTE),
 }
 
 
 @dataclass(frozen=True)
 class Flatness:
-    """What was found of one thing that one process holds."""
+    """The verdict on one resource of one process."""
 
     process: str
     what: str
@@ -67,7 +60,6 @@ class Flatness:
 
     @property
     def flat(self) -> bool:
-        """The verdict."""
         return self.growth <= self.allowed
 
     def __str__(self) -> str:
@@ -76,25 +68,24 @@ class Flatness:
         level, highest, growth, allowed = (
             f"{value / unit:,.1f}{name}" for value in (self.level, self.highest, self.growth, self.allowed)
         )
-        verdict = "flat" if self.flat else "NOT FLAT"
-        grows = f"grows by {growth} of {allowed}"
-        return f"{self.what} of the {self.process}: {level}, at most {highest}; {grows}: {verdict}"
+        verdict = f"grows by {growth} of {allowed}: {'flat' if self.flat else 'NOT FLAT'}"
+        return f"{self.what} of the {self.process}: {level}, at most {highest}; {verdict}"
 
 
 def judge(
-    process: str, samples: Sequence[Sample], run: float, bounds: Mapping[str, Bound] = BOUNDS
+    process: str, samples: Sequence[Sample], run: float, bounds: Mapping[str, tuple[float, float]] = BOUNDS
 ) -> list[Flatness]:
-    """Return the verdict on everything that a process holds in a run of so many seconds."""
+    """Return the verdict on every resource of a process in a run of so many seconds."""
     kept = [sample for sample in samples if sample.seconds >= WARM_UP * run]
     if len(kept) < 2:
         raise ValueError(f"there are {len(kept)} samples of the {process} after the warm-up: it takes two at least")
     seconds = np.array([sample.seconds for sample in kept])
     found = []
-    for what, bound in bounds.items():
+    for what, (share, least) in bounds.items():
         values = np.array([getattr(sample, what) for sample in kept], dtype=np.float64)
         level = float(np.median(values))
         growth = slope(seconds, values) * run
-        allowed = max(bound.share * level, bound.least)
+        allowed = max(share * level, least)
         found.append(Flatness(process, what, level, float(values.max()), growth, allowed))
     return found
 
@@ -102,20 +93,14 @@ def judge(
 def slope(seconds: Floats, values: Floats) -> float:
     """Return the median of the slopes between all pairs of points."""
     size = -(-len(seconds) // MOST_POINTS)
-    if size > 1:
-        seconds, values = _medians(seconds, size), _medians(values, size)
+    whole = len(seconds) // size * size
+    seconds, values = (np.median(given[:whole].reshape(-1, size), axis=1) for given in (seconds, values))
     earlier, later = np.triu_indices(len(seconds), 1)
     return float(np.median((values[later] - values[earlier]) / (seconds[later] - seconds[earlier])))
 
 
-def _medians(values: Floats, size: int) -> Floats:
-    """Return the medians of so many neighbours each; a rest at the end is left out."""
-    whole = len(values) // size * size
-    return np.asarray(np.median(values[:whole].reshape(-1, size), axis=1))
-
-
 class Sampler:
-    """Looks at processes again and again, from a thread of its own, until the context is left."""
+    """Samples processes from a thread of its own, until the context is left."""
 
     def __init__(self, processes: Mapping[str, tuple[int, Path]], interval: float = INTERVAL) -> None:
         self.processes, self.interval = processes, interval  # name -> process id, folder for temporary files
@@ -124,7 +109,6 @@ class Sampler:
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
 
     def __enter__(self) -> Sampler:
-        self._began = time.monotonic()
         self._thread.start()
         return self
 
@@ -133,32 +117,22 @@ class Sampler:
         self._thread.join()
 
     def _run(self) -> None:
+        began = time.monotonic()
         while not self._ended.wait(self.interval):
             for name, (process, folder) in self.processes.items():
                 try:
-                    self.samples[name].append(look(process, folder, time.monotonic() - self._began))
+                    self.samples[name].append(look(process, folder, time.monotonic() - began))
                 except (FileNotFoundError, ProcessLookupError, KeyError):
-                    return  # it has ended, which whoever waits for it will tell
+                    return  # it has ended, which whoever waits for it reports
 
 
 def look(process: int, folder: Path, seconds: float = 0.0) -> Sample:
-    """Look at a process from outside, by what the kernel tells."""
-    home = Path("/proc", str(process))
+    """Sample a process as the kernel sees it, and the files below its folder, some of which may go meanwhile."""
+    home, temporary = Path("/proc", str(process)), 0
     status = dict(line.split(":", 1) for line in (home / "status").read_text().splitlines() if ":" in line)
-    return Sample(
-        seconds=seconds,
-        memory=int(status["VmRSS"].split()[0]) * 1024,
-        files=sum(1 for _ in (home / "fd").iterdir()),
-        threads=int(status["Threads"]),
-        temporary=folder_bytes(folder),
-    )
-
-
-def folder_bytes(folder: Path) -> int:
-    """Return the size of all files below a folder, some of which may go while one looks."""
-    total = 0
-    for place, _, names in os.walk(folder):
+    for parent, _, names in os.walk(folder):
         for name in names:
             with suppress(FileNotFoundError):
-                total += Path(place, name).stat().st_size
-    return total
+                temporary += Path(parent, name).stat().st_size
+    files, memory = sum(1 for _ in (home / "fd").iterdir()), int(status["VmRSS"].split()[0]) * 1024
+    return Sample(seconds, memory, files, int(status["Threads"]), temporary)

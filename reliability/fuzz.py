@@ -31,11 +31,13 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from benchmarks.measuring import PROJECT, RAREGRAM, own_peak_bytes, parser, write_json
 
 SECONDS = 60.0  # that an input may take, of which all are small
 MEMORY = 512 << 20  # bytes that it may add to what the process held before
@@ -47,9 +49,7 @@ COMMANDS = {  # for a reader; all others read documents or contexts
     "archives": ("fetch",),
 }
 READING = ("count", "score", "rank", "evaluate", "tag")
-RAREGRAM = Path(sys.executable).with_name("raregram")
 WORKER = (sys.executable, "-m", "reliability.fuzz", "--worker")
-PROJECT = Path(__file__).resolve().parents[1]
 
 
 def make_subjects(only: Sequence[str] = ()) -> list[Any]:
@@ -70,6 +70,15 @@ class Tally:
     most_memory: int = 0  # bytes added by any input
     lines: int = 0  # that a guided search has reached
     faults: list[str] = field(default_factory=list)
+
+    def add(self, which: str, outcome: str, added: int = 0) -> None:
+        """Count the outcome of an input: "read", "error", or a fault."""
+        self.inputs += 1
+        self.most_memory = max(self.most_memory, added)
+        self.read += outcome == "read"
+        self.errors += outcome == "error"
+        if outcome not in ("read", "error"):
+            self.faults.append(f"{which}: {outcome}")
 
 
 # One input
@@ -112,11 +121,6 @@ def judge(subject: Any, path: Path, rng: random.Random) -> str:
     return "read"
 
 
-def own_peak() -> int:
-    """Return the most memory that this process ever held."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 def run_worker(name: str, numbers: range, seed: int) -> None:
     """Be a process that reads inputs and prints of each its number, the outcome, and the bytes added to its peak."""
     (subject,) = make_subjects([name])
@@ -129,11 +133,11 @@ def run_worker(name: str, numbers: range, seed: int) -> None:
             file, data = make_input(subject, number, seed)
             path = Path(folder, file)
             path.write_bytes(data)
-            before = own_peak()
+            before = own_peak_bytes()
             signal.setitimer(signal.ITIMER_REAL, SECONDS)  # it ends this process, whatever it is doing
             outcome = judge(subject, path, random.Random(number))
             signal.setitimer(signal.ITIMER_REAL, 0)
-            added = own_peak() - before
+            added = own_peak_bytes() - before
             line = (number, f"it took {added >> 20} MiB" if added > MEMORY else outcome, added)
             print(json.dumps(line), file=report, flush=True)
 
@@ -147,35 +151,24 @@ def fuzz(name: str, inputs: int, seed: int, until: float) -> Tally:
     while number < inputs and time.monotonic() < until:
         command = [*WORKER, f"{name}:{number}:{min(inputs, number + 2000)}", "--seed", str(seed)]
         with (
-            tempfile.TemporaryFile("w+") as said,
-            subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=said, text=True) as process,
+            tempfile.TemporaryFile("w+") as errors,
+            subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
         ):
             for line in process.stdout or ():
-                number = _note(tally, name, *json.loads(line)) + 1
+                number, outcome, added = json.loads(line)
+                tally.add(f"{name}:{number}", outcome, added)
+                number += 1
                 if time.monotonic() > until:
                     process.kill()
-            process.wait()
-            said.seek(0)
-            last_words = said.read()[-300:]
-        if process.returncode and time.monotonic() <= until:
-            code = process.returncode
+            code = process.wait()
+            errors.seek(0)
+            said = errors.read()[-300:]
+        if code and time.monotonic() <= until:
             ending = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-            tally.inputs += 1
-            tally.faults.append(f"{name}:{number}: the process ended by {ending} {last_words}")
+            tally.add(f"{name}:{number}", f"the process ended by {ending} {said}")
             number += 1
     tally.seconds = round(time.perf_counter() - begun, 1)
     return tally
-
-
-def _note(tally: Tally, name: str, number: int, outcome: str, added: int) -> int:
-    """Count an outcome, and return the number of the input."""
-    tally.inputs += 1
-    tally.most_memory = max(tally.most_memory, added)
-    tally.read += outcome == "read"
-    tally.errors += outcome == "error"
-    if outcome not in ("read", "error"):
-        tally.faults.append(f"{name}:{number}: {outcome}")
-    return number
 
 
 # Inputs led by coverage
@@ -245,8 +238,7 @@ def contents(path: Path, format_name: str | None, split: str = "file") -> list[t
 
 def harmless(subject: Any) -> Iterator[tuple[str, str, bytes]]:
     """Yield (what was done, file, content) for changes of a file that must not change what is read."""
-    from reliability.mutations import BLANKS
-    from reliability.subjects import PACKINGS, pack
+    from reliability.mutations import BLANKS, PACKINGS, pack
 
     for name, data in subject.files.items():
         if subject.name in ("jsonl", "conll", "stanford-tsv", "stanford-slash", "stanford-xml", "text", "text-lines"):
@@ -267,33 +259,33 @@ def harmless(subject: Any) -> Iterator[tuple[str, str, bytes]]:
             yield "order of keys", name, "\n".join(turned).encode()
 
 
-def check_harmless(subject: Any, folder: Path) -> list[str]:
+def check_harmless(subject: Any, folder: Path) -> Tally:
     """Return which harmless changes had an effect."""
     kind, split = ("text", "lines") if subject.name == "text-lines" else (subject.name, "file")
-    known, faults = {}, []
-    for done, name, data in harmless(subject):
-        original = next(file for file in subject.files if name.startswith(file))
-        if original not in known:
-            (folder / original).write_bytes(subject.files[original])
-            known[original] = contents(folder / original, kind, split)
+    tally, known = Tally(), {}
+    for name, data in subject.files.items() if any(harmless(subject)) else ():
         (folder / name).write_bytes(data)
-        if contents(folder / name, kind, split) != known[original]:
-            faults.append(f"{subject.name}: {done} changed what {original} holds")
-    return faults
+        known[name] = contents(folder / name, kind, split)
+    for change, name, data in harmless(subject):
+        (folder / name).write_bytes(data)
+        original = next(file for file in known if name.startswith(file))
+        same = contents(folder / name, kind, split) == known[original]
+        tally.add(subject.name, "read" if same else f"{change} changed what {original} holds")
+    return tally
 
 
 # The command line
 
 
-def check_commands(subjects: Sequence[Any], runs: int, seed: int, folder: Path) -> list[str]:
-    """Let commands read some of the inputs; return where one did anything but succeed or say what is wrong."""
+def check_commands(subjects: Sequence[Any], runs: int, seed: int, folder: Path) -> Tally:
+    """Let commands read some of the inputs; a fault is where one did anything but succeed or say what is wrong."""
     import raregram as rg
 
     model, out = folder / "model.rgm", ["--out", str(folder / "out"), "--quiet"]
     rg.fit(rg.Counts.from_contexts(["he lives in", "she said that"], ["X", None])).save(model)
-    rng, faults = random.Random(seed), []
+    rng, tally = random.Random(seed), Tally()
     environment = {**os.environ, "RAREGRAM_HOME": str(folder / "home")}
-    for run in range(runs):
+    for run in range(runs if subjects else 0):
         subject = subjects[run % len(subjects)]
         command = rng.choice(COMMANDS.get(subject.name, READING))
         number = rng.randrange(101 * len(subject.files) * 2)
@@ -311,26 +303,16 @@ def check_commands(subjects: Sequence[Any], runs: int, seed: int, folder: Path) 
         }.get(command, [str(model), path])
         options: dict[str, Any] = {"capture_output": True, "timeout": 120, "env": environment}
         done = subprocess.run([str(RAREGRAM), command, *arguments], check=False, **options)
-        if done.returncode not in (0, 1) or b"Traceback" in done.stderr:
-            faults.append(f"{subject.name}:{number} {command}: exit code {done.returncode}: {done.stderr[-300:]!r}")
-    return faults
+        wrong = done.returncode not in (0, 1) or b"Traceback" in done.stderr
+        outcome = f"exit code {done.returncode}: {done.stderr[-300:]!r}" if wrong else "read"
+        tally.add(f"{subject.name}:{number} {command}", outcome)
+    return tally
 
 
 # All of it
 
 
-def check_all(given: argparse.Namespace, subjects: Sequence[Any]) -> tuple[int, list[str]]:
-    """See what changes nothing, then let commands read; return how much was tried, and the faults."""
-    with tempfile.TemporaryDirectory(prefix="raregram-fuzz-") as made:
-        tried = sum(1 for subject in subjects for _ in harmless(subject)) + given.commands
-        faults = [fault for subject in subjects for fault in check_harmless(subject, Path(made))]
-        by_commands = [subject for subject in subjects if subject.name not in ("settings", "results")]
-        faults += check_commands(by_commands, given.commands, given.seed, Path(made)) if by_commands else []
-    return tried, faults
-
-
 def replay(which: str, seed: int) -> None:
-    """Show what happens with one input."""
     name, number = which.rsplit(":", 1)
     (subject,) = make_subjects([name])
     file, data = make_input(subject, int(number), seed)
@@ -340,29 +322,36 @@ def replay(which: str, seed: int) -> None:
     subject.read(path, random.Random(int(number)))
 
 
+def add_up(tallies: Collection[Tally]) -> Tally:
+    sums = Tally(faults=[fault for tally in tallies for fault in tally.faults])
+    for name in ("inputs", "errors", "read", "lines", "seconds"):
+        setattr(sums, name, sum(getattr(tally, name) for tally in tallies))
+    sums.most_memory = max(tally.most_memory for tally in tallies)
+    return sums
+
+
 def show(name: str, tally: Tally) -> None:
     """Print the figures of a reader, and its faults, those of one kind together."""
-    figures = f"{tally.inputs:>9,}{tally.errors:>9,}{tally.read:>9,}{tally.lines:>9,}{len(tally.faults):>8,}"
-    print(f"{name:<18}{figures}{tally.seconds:>9,.0f}{tally.most_memory >> 20:>10,}", flush=True)
+    figures = (tally.inputs, tally.errors, tally.read, tally.lines, len(tally.faults), round(tally.seconds))
+    cells = (f"{figure:>10,}" for figure in (*figures, tally.most_memory >> 20))
+    print(f"{name:<18}{''.join(cells)}", flush=True)
     kinds = Counter(fault.split(": ", 1)[-1][:60] for fault in tally.faults)
     first = {fault.split(": ", 1)[-1][:60]: fault for fault in reversed(tally.faults)}
     print("".join(f"{times:>6,} x  {first[kind]}\n" for kind, times in kinds.most_common()), end="", flush=True)
 
 
 def main() -> int:
-    """Fuzz, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--inputs", type=int, default=5000, help="for each reader")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=3600.0, help="in all")
-    parser.add_argument("--commands", type=int, default=60, help="inputs that go through the command line")
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--only", default="", help="readers, with commas")
-    parser.add_argument("--guided", action="store_true", help="let coverage lead the inputs")
-    parser.add_argument("--out", type=Path, default=Path("build/reliability"))
-    parser.add_argument("--replay", help="READER:NUMBER")
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    options = parser(__doc__, out="build/reliability")
+    options.add_argument("--inputs", type=int, default=5000, help="for each reader")
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--seconds", type=float, default=3600.0, help="in all")
+    options.add_argument("--commands", type=int, default=60, help="inputs that go through the command line")
+    options.add_argument("--processes", type=int, default=2)
+    options.add_argument("--only", default="", help="readers, with commas")
+    options.add_argument("--guided", action="store_true", help="let coverage lead the inputs")
+    options.add_argument("--replay", help="READER:NUMBER")
+    options.add_argument("--worker", help=argparse.SUPPRESS)
+    given = options.parse_args()
     if given.worker and given.guided:
         run_guided_worker(given.worker, given.out, given.seconds)
     elif given.worker:
@@ -384,23 +373,24 @@ def run_all(given: argparse.Namespace) -> int:
     def one(name: str) -> Tally:
         return search(name, share, given.out) if given.guided else fuzz(name, given.inputs, given.seed, until)
 
-    print(
-        f"{'reader':<18}{'inputs':>9}{'errors':>9}{'read':>9}{'lines':>9}{'faults':>8}{'seconds':>9}{'most MiB':>10}"
-    )
+    heads = ("inputs", "errors", "read", "lines", "faults", "seconds", "most MiB")
+    print(f"{'reader':<18}{''.join(f'{head:>10}' for head in heads)}")
     tallies: dict[str, Tally] = {}
     with ThreadPoolExecutor(given.processes) as pool:
         for name, tally in zip(names, pool.map(one, names), strict=True):
             tallies[name] = tally
             show(name, tally)
     if not given.guided:
-        tried, faults = check_all(given, subjects)
-        tallies["other checks"] = Tally(inputs=tried, faults=faults)
-    found = tallies.values()
-    show("all", Tally(sum(tally.inputs for tally in found), faults=[f for tally in found for f in tally.faults]))
-    given.out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="raregram-fuzz-") as made:
+            checked = [check_harmless(subject, Path(made)) for subject in subjects]
+            tallies["harmless changes"] = add_up(checked)
+            read = [subject for subject in subjects if subject.name not in ("settings", "results")]
+            tallies["commands"] = check_commands(read, given.commands, given.seed, Path(made))
+    total = add_up(tallies.values())
+    show("all", total)
     report = {"seed": given.seed, "readers": {name: asdict(tally) for name, tally in tallies.items()}}
-    (given.out / ("guided.json" if given.guided else "fuzz.json")).write_text(json.dumps(report, indent=1) + "\n")
-    return int(any(tally.faults for tally in found))
+    write_json(given.out / ("guided.json" if given.guided else "fuzz.json"), report)
+    return int(bool(total.faults))
 
 
 if __name__ == "__main__":

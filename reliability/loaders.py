@@ -6,7 +6,6 @@ import io
 import json
 import random
 import tempfile
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import pyarrow.parquet as pq
 import raregram as rg
 from raregram.counts import storage
 from raregram.show.describe import describe
+from reliability.mutations import parquet
 
 WORDS = ("the", "a", "in", "at", "of", "Mr", "said", "met", "naïve", "Bank", "42", "\U0001f600")
 ASKED = ["said Mr in", "the Bank at", "never seen here", "a met in"]
@@ -89,19 +89,13 @@ def forge(data: bytes, rng: random.Random) -> bytes:
     for _ in range(rng.choice([1, 1, 2])):
         head, table = rng.choice([_change_header, _change_rows, _change_rows, _swap_header])(head, table, rng)
     if rng.random() < 0.8:
-        head["digest"] = _digest(head, table)
-    sink = io.BytesIO()
-    pq.write_table(table.replace_schema_metadata({storage.METADATA_KEY: json.dumps(head)}), sink)
-    return sink.getvalue()
-
-
-def _digest(head: dict[str, Any], table: pa.Table) -> str:
-    """Return the digest that a table should have, or any where it cannot have one."""
-    try:
-        items, parts = storage.from_arrow(table, head["columns"], head["header"]["n"])
-        return storage.SpanTable(head["kind"], head["header"], tuple(head["columns"]), items, parts).digest()
-    except Exception:  # no such table can be
-        return "0" * 64
+        try:
+            items, parts = storage.from_arrow(table, head["columns"], head["header"]["n"])
+            forged = storage.SpanTable(head["kind"], head["header"], tuple(head["columns"]), items, parts)
+            head["digest"] = forged.digest()
+        except Exception:  # there can be no such table
+            head["digest"] = "0" * 64
+    return parquet(table.replace_schema_metadata({storage.METADATA_KEY: json.dumps(head)}))
 
 
 def _change_header(head: dict[str, Any], table: pa.Table, rng: random.Random) -> tuple[dict[str, Any], pa.Table]:
@@ -121,7 +115,7 @@ def _change_header(head: dict[str, Any], table: pa.Table, rng: random.Random) ->
     return outer, table
 
 
-def _swap_header(head: dict[str, Any], table: pa.Table, rng: random.Random) -> tuple[dict[str, Any], pa.Table]:
+def _swap_header(_: dict[str, Any], table: pa.Table, rng: random.Random) -> tuple[dict[str, Any], pa.Table]:
     """Take the header of another file."""
     other = pq.ParquetFile(io.BytesIO(rng.choice(list(whole_files().values()))))
     return json.loads(other.metadata.metadata[storage.METADATA_KEY]), table
@@ -132,24 +126,19 @@ def _change_rows(head: dict[str, Any], table: pa.Table, rng: random.Random) -> t
     if not table.num_rows or not table.num_columns:
         return head, table
     row, column = rng.randrange(table.num_rows), rng.randrange(table.num_columns)
-    name, values = table.column_names[column], table.column(column).to_pylist()
-    changed: list[Callable[[], pa.Table]] = [
-        lambda: table.slice(0, row),
-        lambda: pa.concat_tables([table, table.slice(row, 1)]),
-        lambda: table.remove_column(column),
-        lambda: table.set_column(column, name, pa.array([str(value) for value in values])),
-        *[lambda: _change_value(table, row, column, rng)] * 4,
-    ]
-    return head, rng.choice(changed)()
-
-
-def _change_value(table: pa.Table, row: int, column: int, rng: random.Random) -> pa.Table:
-    """Put a strange value into a cell."""
     field, values = table.schema.field(column), table.column(column).to_pylist()
     strange: dict[str, list[Any]] = {
         "list": [None, [], ["x"], [None], ["\x00", "y"]],
         "int16": [None, -3, -1, 0, 1, 2, 5, 20],
         "int64": [None, *STRANGE_FREQUENCIES],
     }
-    values[row] = rng.choice(strange.get(str(field.type).partition("<")[0], [None, "x"]))
-    return table.set_column(column, field.name, pa.array(values, field.type))
+    changed = [*values]
+    changed[row] = rng.choice(strange.get(str(field.type).partition("<")[0], [None, "x"]))
+    some: list[pa.Table] = [
+        table.slice(0, row),
+        pa.concat_tables([table, table.slice(row, 1)]),
+        table.remove_column(column),
+        table.set_column(column, field.name, pa.array([str(value) for value in values])),
+        *[table.set_column(column, field.name, pa.array(changed, field.type))] * 4,
+    ]
+    return head, rng.choice(some)

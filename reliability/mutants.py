@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-PROJECT = Path(__file__).resolve().parents[1]
+from benchmarks.measuring import PROJECT
+
 LISTED = Path(__file__).with_suffix(".md")
 KILLED, SURVIVED = (1, 3), (0, 5, 33, None)  # exit codes in mutmut's records; the others are timeouts
 
@@ -39,9 +40,7 @@ def main() -> None:
     survivors = [mutant for path in records for mutant in surviving(path, codes[path])]
     reasons = listed_mutants(LISTED.read_text())
     unlisted = [mutant for mutant in survivors if mutant not in reasons]
-    print(
-        f"{ends.total():,} mutants, {ends[True]:,} killed, {len(survivors):,} survived, {len(unlisted):,} not listed"
-    )
+    print(f"{ends.total():,} mutants, {ends[True]:,} killed, {len(survivors):,} survived, {len(unlisted):,} unlisted")
     for mutant in unlisted:
         print(f"@ {mutant.function}\n- {mutant.line}\n+ {mutant.changed}")
     sys.exit(bool(unlisted) or not records)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 Mutation: TypeAlias = Callable[[bytes, random.Random], bytes]
@@ -17,6 +18,7 @@ Mutation: TypeAlias = Callable[[bytes, random.Random], bytes]
 BLANKS = [chr(code) for code in range(0x3001) if chr(code).isspace()]  # Python's white space: nothing lies beyond
 NEAR_BLANKS = ["\u180e", "\u200b", "\u200c", "\u200d", "\u2060", "\ufeff", "\x00", "\u00ad"]  # white space to some
 DEEP = 10_000  # levels of nesting
+PACKINGS = {"gz": "gzip", "zst": "zstd", "bz2": "bz2", "lz4": "lz4"}  # by the end of a file's name
 
 HOSTILE = [
     *(blank.encode() for blank in BLANKS + NEAR_BLANKS),
@@ -36,7 +38,6 @@ VALUES = [
 
 
 def flip_bits(data: bytes, rng: random.Random) -> bytes:
-    """Turn a few bits over."""
     changed = bytearray(data)
     for _ in range(rng.choice([1, 1, 1, 2, 8])):
         if changed:
@@ -45,7 +46,6 @@ def flip_bits(data: bytes, rng: random.Random) -> bytes:
 
 
 def truncate(data: bytes, rng: random.Random) -> bytes:
-    """Cut the end off."""
     return data[: rng.randrange(len(data) + 1)]
 
 
@@ -54,12 +54,11 @@ def move_block(data: bytes, rng: random.Random) -> bytes:
     first, last = sorted(rng.randrange(len(data) + 1) for _ in range(2))
     last = min(last, first + rng.choice([1, 4, 16, 256]))
     rest = data[:first] + data[last:]
-    place = rng.randrange(len(rest) + 1)
-    return rest[:place] + rng.choice([data[first:last], bytes(last - first), b""]) + rest[place:]
+    at = rng.randrange(len(rest) + 1)
+    return rest[:at] + rng.choice([data[first:last], bytes(last - first), b""]) + rest[at:]
 
 
 def repeat_block(data: bytes, rng: random.Random) -> bytes:
-    """Repeat a block where it stands."""
     first = rng.randrange(len(data) + 1)
     block = data[first : first + rng.choice([1, 8, 64, 1024])]
     return data[:first] + block * rng.choice([2, 3, 50]) + data[first:]
@@ -76,26 +75,25 @@ def shuffle_lines(data: bytes, rng: random.Random) -> bytes:
 
 
 def add_noise(data: bytes, rng: random.Random) -> bytes:
-    """Put random bytes in, or instead."""
     noise = rng.randbytes(rng.choice([1, 3, 20, 300]))
-    place = rng.randrange(len(data) + 1)
-    return rng.choice([noise, data[:place] + noise + data[place:], data[:place] + noise + data[place + len(noise) :]])
+    at = rng.randrange(len(data) + 1)
+    return rng.choice([noise, data[:at] + noise + data[at:], data[:at] + noise + data[at + len(noise) :]])
 
 
 def insert_hostile(data: bytes, rng: random.Random) -> bytes:
     """Put a string in that is known to trouble readers, also instead of a blank."""
     token = rng.choice(HOSTILE)
     blanks = [match.start() for match in re.finditer(rb"[ \t\n]", data)]
-    place = rng.choice(blanks) if blanks and rng.random() < 0.5 else rng.randrange(len(data) + 1)
-    return data[:place] + token + data[place + rng.randrange(2) :]
+    at = rng.choice(blanks) if blanks and rng.random() < 0.5 else rng.randrange(len(data) + 1)
+    return data[:at] + token + data[at + rng.randrange(2) :]
 
 
 def replace_value(data: bytes, rng: random.Random) -> bytes:
     """Give a value of JSON or TOML another value or type."""
-    places = [match.span() for match in VALUE.finditer(data)]
-    if not places:
+    values = [match.span() for match in VALUE.finditer(data)]
+    if not values:
         return insert_hostile(data, rng)
-    first, last = rng.choice(places)
+    first, last = rng.choice(values)
     return data[:first] + rng.choice(VALUES) + data[last:]
 
 
@@ -111,13 +109,11 @@ def repeat_member(data: bytes, rng: random.Random) -> bytes:
 
 
 def encode_again(data: bytes, rng: random.Random) -> bytes:
-    """Write the text in another encoding."""
     text = data.decode("latin-1" if rng.random() < 0.2 else "utf-8", errors="replace")
     return text.encode(rng.choice(["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-7", "utf-8-sig"]))
 
 
 def change_line_ends(data: bytes, rng: random.Random) -> bytes:
-    """Write line ends as other systems do, or as none does."""
     return data.replace(b"\n", rng.choice([b"\r\n", b"\r", b"\n\r", b"\x0b", b"\x0c", b"\xc2\x85", b"\xe2\x80\xa8"]))
 
 
@@ -126,12 +122,25 @@ def empty(data: bytes, rng: random.Random) -> bytes:
     return rng.choice([b"", b"\n", b"\x00", b"\xef\xbb\xbf", b" " * 100, b"{}", b"[]", b"\n" * 50, data[:4]])
 
 
+def pack(data: bytes, compression: str) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, compression) as stream:
+        stream.write(data)
+    return bytes(sink.getvalue())
+
+
 BLIND: tuple[Mutation, ...] = (flip_bits, flip_bits, truncate, move_block, repeat_block, add_noise, empty)
 TEXT: tuple[Mutation, ...] = (*BLIND, shuffle_lines, *[insert_hostile] * 3, encode_again, change_line_ends)
 JSON: tuple[Mutation, ...] = (*TEXT, *[replace_value] * 3, repeat_member)
 
 
 # Tables
+
+
+def parquet(table: pa.Table, **options: Any) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, **options)
+    return sink.getvalue()
 
 
 def texts(rng: random.Random, size: int) -> pa.Array:
@@ -158,9 +167,8 @@ def lists(rng: random.Random, size: int) -> pa.Array:
     if rng.random() < 0.2:
         values[rng.randrange(size)] = None
     kinds = [pa.list_(pa.string())] * 3 + [pa.large_list(pa.large_string()), pa.list_(pa.string_view())]
-    return pa.array(
-        values, rng.choice([*kinds, pa.list_(pa.binary()), pa.list_(pa.dictionary(pa.int32(), pa.string()))])
-    )
+    kinds += [pa.list_(pa.binary()), pa.list_(pa.dictionary(pa.int32(), pa.string()))]
+    return pa.array(values, rng.choice(kinds))
 
 
 def spans(rng: random.Random, size: int) -> pa.Array:
@@ -169,13 +177,12 @@ def spans(rng: random.Random, size: int) -> pa.Array:
     whole = rng.choice([pa.int64()] * 4 + [pa.float64()])
     if rng.random() < 0.6 or whole == pa.float64():
         bounds = [bound for bound in bounds if bound is None or bound < 4]
-    rows = [
-        [
-            {"start": rng.choice(bounds), "end": rng.choice(bounds), "label": rng.choice(["LOC", "PER", "O", ""])}
-            for _ in range(rng.randrange(3))
-        ]
-        for _ in range(size)
-    ]
+
+    def span() -> dict[str, Any]:
+        label = rng.choice(["LOC", "PER", "O", ""])
+        return {"start": rng.choice(bounds), "end": rng.choice(bounds), "label": label}
+
+    rows = [[span() for _ in range(rng.randrange(3))] for _ in range(size)]
     struct = [("start", whole), ("end", whole), ("label", pa.string())]
     rng.shuffle(struct)
     return pa.array(rows, pa.list_(pa.struct(struct[: rng.choice([3, 3, 3, 3, 2])])))
@@ -190,15 +197,13 @@ def numbers(rng: random.Random, size: int) -> pa.Array:
         return pa.array([rng.choice(["1", " 7 ", "1e3", "1e400", "nan", "x", "-1", "0x10"]) for _ in range(size)])
     if kind == "float":
         return pa.array([rng.choice([1.0, 0.5, float("nan"), float("inf"), 2.0**53, -0.0]) for _ in range(size)])
-    values = [rng.choice([0, 1, 5, *([2**53, -1, 2**53 + 1] if rng.random() < 0.2 else [])]) for _ in range(size)]
-    if kind == "unsigned":
-        return pa.array([abs(value) for value in values], pa.uint64())
+    large = [2**53, -1, 2**53 + 1]
+    values = pa.array([rng.choice([0, 1, 5, *(large if rng.random() < 0.2 else [])]) for _ in range(size)])
     if kind in ("date", "bool"):
-        small = pa.array([value % 2 for value in values], pa.int32())
-        return small.cast(pa.date32() if kind == "date" else pa.bool_())
-    return (
-        pa.array(values, pa.int64()).cast(pa.decimal128(38, 2)) if kind == "decimal" else pa.array(values, pa.int64())
-    )
+        return pc.bit_wise_and(values, 1).cast(pa.int32()).cast(pa.date32() if kind == "date" else pa.bool_())
+    if kind == "unsigned":
+        return pc.abs(values).cast(pa.uint64())
+    return values.cast(pa.decimal128(38, 2)) if kind == "decimal" else values
 
 
 COLUMNS: Mapping[str, Callable[[random.Random, int], pa.Array]] = {
@@ -216,11 +221,8 @@ def strange_table(names: list[str], rng: random.Random) -> bytes:
     if rng.random() < 0.05:
         chosen.append(rng.choice(chosen))
     table = pa.table([COLUMNS[name](rng, max(size, 1)) for name in chosen], names=chosen)[:size]
-    sink = io.BytesIO()
-    group = rng.choice([1, 2, 5000])
-    options: dict[str, Any] = {"row_group_size": group, "compression": rng.choice(["none", "zstd", "snappy", "gzip"])}
+    options: dict[str, Any] = {"row_group_size": rng.choice([1, 2, 5000])}
     try:
-        pq.write_table(table, sink, **options)
+        return parquet(table, compression=rng.choice(["none", "zstd", "snappy", "gzip"]), **options)
     except pa.ArrowException:  # not everything can be written
-        pq.write_table(pa.table({"other": [json.dumps(chosen)]}), sink)
-    return sink.getvalue()
+        return parquet(pa.table({"other": [json.dumps(chosen)]}))

@@ -5,7 +5,7 @@
 Two long-lived processes work at the same time. One counts, merges, subtracts, fits and scores by the library, round
 by round with fresh corpora (`soak_work.py`). The other is `raregram serve` with the models of these rounds, which are
 replaced under its feet, while clients ask, and misbehave (`soak_load.py`). Every answer is compared with the
-library's. What each process holds is sampled all the time (`flatness.py`).
+library's. The resources of each process are sampled all the time (`flatness.py`).
 
 Written are soak.json and soak.svg. The exit code is 1 if anything was wrong, if memory, open files,
 threads or temporary files were not flat, or if the service did not stop as it was told to.
@@ -28,31 +28,21 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from reliability.flatness import BOUNDS, MEGABYTE, WARM_UP, Bound, Flatness, Sample, Sampler, judge
+from benchmarks.measuring import PROJECT, RAREGRAM, parser, write_json
+from reliability.flatness import BOUNDS, MEGABYTE, WARM_UP, Flatness, Sample, Sampler, judge
 from reliability.soak_load import HOST, Book, Client, Page, Tally
 
-PROJECT = Path(__file__).resolve().parents[1]
 SHORT = 600  # seconds: in a shorter run a few rounds decide, and memory has had little time to find its level
-SHORT_MEMORY = Bound(0.10, 16 * MEGABYTE)
+SHORT_MEMORY = (0.10, 16 * MEGABYTE)
 TIME_LIMIT = 5.0  # seconds that the service gives a request
 RELOADED = 60.0  # seconds within which the service must have read new models
 STOPPED = TIME_LIMIT + 10.0  # seconds within which it must have stopped
 OVERTIME = 180.0  # seconds after which a run that does not end is ended
-COLOURS = {"library": "tab:blue", "service": "tab:orange"}
-
-
-@dataclass(frozen=True)
-class Load:
-    """How hard both processes are worked."""
-
-    clients: int = 4
-    pause: float = 0.02  # seconds between the requests of a client, on average
-    pace: float = 3.0  # the least seconds of a round
 
 
 @dataclass(frozen=True)
@@ -73,64 +63,62 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """The verdict on everything."""
         return not self.wrong and not self.stopped and all(found.flat for found in self.flatness)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run, report, and return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seconds", type=float, default=3600)
-    parser.add_argument("--out", type=Path, default=Path("build/reliability"))
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--clients", type=int, default=Load.clients)
-    parser.add_argument("--pause", type=float, default=Load.pause, help="seconds between requests of a client")
-    parser.add_argument("--pace", type=float, default=Load.pace, help="the least seconds of a round")
-    parser.add_argument(
-        "--leak", type=int, default=0, help="bytes that the library's process leaks in a second, to try the verdict"
-    )
-    given = parser.parse_args(arguments)
+    options = parser(__doc__, out="build/reliability")
+    options.add_argument("--seconds", type=float, default=3600)
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--clients", type=int, default=4)
+    options.add_argument("--pause", type=float, default=0.02, help="seconds between requests of a client, on average")
+    options.add_argument("--pace", type=float, default=3.0, help="the least seconds of a round")
+    options.add_argument("--leak", type=int, default=0, help="bytes to leak in a second, to try the verdict")
+    given = options.parse_args(arguments)
     try:
-        outcome = soak(given.seconds, Load(given.clients, given.pause, given.pace), given.seed, given.leak)
+        outcome = soak(given)
     except (RuntimeError, OSError) as error:  # a process that ended or hangs; `TimeoutError` is an `OSError`
         print(f"{error}\nFAILED", flush=True)
         return 1
-    given.out.mkdir(parents=True, exist_ok=True)
     write_report(outcome, given.out)
     print("\n".join(summary(outcome)), flush=True)
     return 0 if outcome.passed else 1
 
 
-def soak(seconds: float, load: Load, seed: int = 0, leak: int = 0) -> Outcome:
-    """Run everything for so many seconds."""
+def soak(given: argparse.Namespace) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="soak-") as name, ExitStack() as stack:
         folder, tally, rounds = Path(name), Tally(), 0
-        library = stack.enter_context(Library.started(folder, seed, load.pace, leak))
-        told = library.prepare()
+        library = stack.enter_context(Library.started(folder, given))
+        made = library.prepare()
         library.publish()
-        service = stack.enter_context(Service.started(folder, sorted(told.corpora)))
+        service = stack.enter_context(Service.started(folder, sorted(made["corpora"])))
         for process in (library.process, service.process):  # whatever waits for one that hangs goes on and fails
-            timer = threading.Timer(seconds + OVERTIME, process.kill)
+            timer = threading.Timer(given.seconds + OVERTIME, process.kill)
             timer.start()
             stack.callback(timer.cancel)
-        book = Book(Page(told.questions, settled=True))
-        clients = [
-            Client(service.port, book, tally, 1000 * seed + place, load.pause) for place in range(load.clients)
-        ]
+        book = Book(Page(made["questions"], settled=True))
+        seeds = range(1000 * given.seed, 1000 * given.seed + given.clients)
+        clients = [Client(service.port, book, tally, seed, given.pause) for seed in seeds]
         began = time.monotonic()
         with Sampler({"library": library.watched, "service": service.watched}) as sampler, asking(clients):
-            while time.monotonic() - began < seconds:
-                told = next_round(library, service, book)
+            while time.monotonic() - began < given.seconds:
+                made = library.prepare()
+                page = Page(made["questions"])
+                book.turn(page)  # from now on every question has an answer by both the old and the new models
+                library.publish()
+                service.await_models(made["corpora"])
+                page.settled = True
                 rounds += 1
         took = time.monotonic() - began
-        wrong = [*told.wrong, *tally.wrong, *service.complaints()]
+        wrong = [*made["wrong"], *tally.wrong, *service.complaints()]
         stopped = service.stop()
-        wrong += [*library.end(), *left_behind(folder)]
-    bounds = BOUNDS if seconds >= SHORT else {**BOUNDS, "memory": SHORT_MEMORY}
+        wrong += library.end()
+        wrong += [f"left behind: {path}" for path in (*folder.glob("temporary */*"), *folder.rglob(".*"))]
+    bounds = BOUNDS if given.seconds >= SHORT else {**BOUNDS, "memory": SHORT_MEMORY}
     return Outcome(
         seconds=took,
         rounds=rounds,
-        checks=told.checks,
+        checks=made["checks"],
         requests=dict(tally.asked),
         answers=tally.compared,
         by_the_round_before=tally.while_changing,
@@ -156,25 +144,16 @@ def asking(clients: Sequence[Client]) -> Iterator[None]:
             client.join()
 
 
-def next_round(library: Library, service: Service, book: Book) -> Round:
-    """Let clients ask for a new round, replace the models while they do, and see that the service takes them."""
-    told = library.prepare()
-    page = Page(told.questions)
-    book.turn(page)  # from now on every question has an answer by both the old and the new models
-    library.publish()
-    service.await_models(told.corpora)
-    page.settled = True
-    return told
-
-
-@dataclass(frozen=True)
-class Round:
-    """What the library's process has made of one round."""
-
-    corpora: dict[str, str]  # of each model: the digest of the count file that it was fitted from
-    questions: list[dict[str, Any]]
-    checks: int  # comparisons so far
-    wrong: list[str]  # among these
+@contextmanager
+def child(command: Sequence[str], temporary: Path, **options: Any) -> Iterator[subprocess.Popen[Any]]:
+    """Start a process with a folder for temporary files of its own; it is ended whatever happens."""
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen(command, cwd=PROJECT, env=environment, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @dataclass(frozen=True)
@@ -182,59 +161,38 @@ class Library:
     """The process that works by the library."""
 
     process: subprocess.Popen[str]
-    folder: Path
-    temporary: Path
+    watched: tuple[int, Path]  # its id and its folder for temporary files
 
     @classmethod
     @contextmanager
-    def started(cls, folder: Path, seed: int, pace: float, leak: int) -> Iterator[Library]:
-        """Start it; it is ended whatever happens."""
+    def started(cls, folder: Path, given: argparse.Namespace) -> Iterator[Library]:
         command = [sys.executable, "-m", "reliability.soak_work", str(folder)]
-        command += ["--seed", str(seed), "--pace", str(pace), "--leak", str(leak)]
+        command += ["--seed", str(given.seed), "--pace", str(given.pace), "--leak", str(given.leak)]
         temporary = folder / "temporary of the library"
-        temporary.mkdir()
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        environment = {**os.environ, "TMPDIR": str(temporary)}
-        with subprocess.Popen(command, cwd=PROJECT, env=environment, **pipes) as process:
-            try:
-                yield cls(process, folder, temporary)
-            finally:
-                process.kill()
+        with child(command, temporary, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            yield cls(process, (process.pid, temporary))
 
-    @property
-    def watched(self) -> tuple[int, Path]:
-        """What a sampler is to look at."""
-        return self.process.pid, self.temporary
-
-    def prepare(self) -> Round:
-        """Wait for the next round; it stays as it is until it is published."""
-        told = self._read()
-        questions = json.loads((self.folder / "prepared.json").read_text())
-        return Round(told["corpora"], questions, told["checks"], told["wrong"])
-
-    def publish(self) -> None:
-        """Let it put the models of the round under their names."""
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        self._read()
-
-    def _read(self) -> dict[str, Any]:
+    def prepare(self) -> dict[str, Any]:
+        """Wait for the next round: models by their count files, questions, and what was compared."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
             raise RuntimeError(f"the library's process ended with {self.process.wait()}")
         return dict(json.loads(line))
 
-    def end(self) -> list[str]:
-        """Let it end by itself; return what was wrong with that."""
+    def publish(self) -> None:
+        """Let it put the models of the round under their names."""
         assert self.process.stdin is not None
-        self.process.stdin.close()
-        try:
-            code = self.process.wait(60)
-        except subprocess.TimeoutExpired:
-            return ["the library's process does not end"]
-        return [] if code == 0 else [f"the library's process ended with {code}"]
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        self.prepare()
+
+    def end(self) -> list[str]:
+        """Let it end by itself, when nothing more comes in; return what was wrong with that."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.communicate(timeout=60)
+        code = self.process.returncode
+        return [] if code == 0 else [f"the library's process {'does not end' if code is None else f'ended: {code}'}"]
 
 
 @dataclass(frozen=True)
@@ -242,32 +200,25 @@ class Service:
     """A real `raregram serve`."""
 
     process: subprocess.Popen[bytes]
+    watched: tuple[int, Path]  # its id and its folder for temporary files
     port: int
     log: Path
-    temporary: Path
 
     @classmethod
     @contextmanager
     def started(cls, folder: Path, names: Sequence[str]) -> Iterator[Service]:
-        """Start it and wait until it listens; it is ended whatever happens."""
         log, temporary = folder / "service.log", folder / "temporary of the service"
-        temporary.mkdir()
-        command = [str(Path(sys.executable).with_name("raregram")), "serve", "--port", "0", "--no-browser"]
-        command += ["--time-limit", str(TIME_LIMIT), *(str(folder / f"{name}.rgm") for name in names)]
-        environment = {**os.environ, "TMPDIR": str(temporary)}
-        with log.open("wb") as sink, subprocess.Popen(command, stderr=sink, env=environment) as process:
-            try:
-                yield cls(process, _port(process, log), log, temporary)
-            finally:
-                process.kill()
-
-    @property
-    def watched(self) -> tuple[int, Path]:
-        """What a sampler is to look at."""
-        return self.process.pid, self.temporary
+        command = [str(RAREGRAM), "serve", "--port", "0", "--no-browser", "--time-limit", str(TIME_LIMIT)]
+        command += [str(folder / f"{name}.rgm") for name in names]
+        with log.open("wb") as sink, child(command, temporary, stderr=sink) as process:
+            for _ in range(600):
+                if found := re.search(r"http://127\.0\.0\.1:(\d+)/", log.read_text()):
+                    yield cls(process, (process.pid, temporary), int(found[1]), log)
+                    return
+                time.sleep(0.1 if process.poll() is None else 0)
+            raise RuntimeError(f"the service does not start: {log.read_text()}")
 
     def ask(self, path: str) -> bytes:
-        """Return what is at a path."""
         with urllib.request.urlopen(f"http://{HOST}:{self.port}{path}", timeout=RELOADED) as answer:
             return bytes(answer.read())
 
@@ -309,28 +260,10 @@ class Service:
         return "it ended with a traceback" if "Traceback" in self.log.read_text() else ""
 
 
-def _port(process: subprocess.Popen[bytes], log: Path) -> int:
-    """Wait until a service says where it listens."""
-    for _ in range(600):
-        if found := re.search(r"http://127\.0\.0\.1:(\d+)/", log.read_text()):
-            return int(found[1])
-        if process.poll() is not None:
-            break
-        time.sleep(0.1)
-    raise RuntimeError(f"the service does not start: {log.read_text()}")
-
-
-def left_behind(folder: Path) -> list[str]:
-    """Return what should not be there any more when both processes have ended."""
-    left = [*folder.glob("temporary */*"), *folder.rglob(".*")]
-    return [f"left behind: {path.relative_to(folder)}" for path in left]
-
-
-# --- what is told of it -------------------------------------------------------------------------------------------
+# Results
 
 
 def summary(outcome: Outcome) -> list[str]:
-    """Return the figures, a line each."""
     asked = ", ".join(f"{kind} {count:,}" for kind, count in sorted(outcome.requests.items()))
     return [
         f"{outcome.seconds:,.0f} s, {outcome.rounds:,} rounds, {outcome.checks:,} comparisons by the library",
@@ -346,16 +279,14 @@ def summary(outcome: Outcome) -> list[str]:
 
 
 def write_report(outcome: Outcome, out: Path) -> None:
-    """Write the figures and the curves."""
     figures = asdict(replace(outcome, samples={}, wrong=outcome.wrong[:100]))
     figures["flatness"] = [{**asdict(found), "flat": found.flat} for found in outcome.flatness]
     figures |= {"passed": outcome.passed, "python": platform.python_version(), "machine": platform.machine()}
-    (out / "soak.json").write_text(json.dumps(figures, indent=1) + "\n")
+    write_json(out / "soak.json", figures)
     draw(outcome, out / "soak.svg")
 
 
 def draw(outcome: Outcome, path: Path) -> None:
-    """Draw memory, open files, threads and temporary files of both processes over time."""
     import matplotlib as mpl
 
     mpl.use("agg")
@@ -366,9 +297,7 @@ def draw(outcome: Outcome, path: Path) -> None:
     for axis, (what, title) in zip(axes, titles.items(), strict=True):
         for name, seen in outcome.samples.items():
             values = [getattr(sample, what) / (MEGABYTE if title.endswith("MB") else 1) for sample in seen]
-            axis.plot(
-                [sample.seconds / 60 for sample in seen], values, color=COLOURS[name], label=name, linewidth=0.8
-            )
+            axis.plot([sample.seconds / 60 for sample in seen], values, label=name, linewidth=0.8)
         axis.axvspan(0, WARM_UP * outcome.seconds / 60, color="grey", alpha=0.12, linewidth=0)
         axis.set_ylabel(title)
         axis.set_ylim(bottom=0)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 HOST = "127.0.0.1"
-PATIENCE = 30.0  # seconds until an answer that does not come counts as a failure
+TIMEOUT = 30.0  # seconds until an answer that does not come counts as a failure
 KEPT = 3.0  # seconds that a connection may be idle; the service hangs up after five
 SLOW = 1.5  # seconds that a slow client takes to send a question
 PIECES = 10
@@ -74,7 +74,7 @@ class Book:
         """Let clients ask from a new page; return when nobody waits for an answer from the old one."""
         with self._changed:
             old, self._page = self._page, page
-            if not self._changed.wait_for(lambda: not old.under_way, 2 * PATIENCE):
+            if not self._changed.wait_for(lambda: not old.under_way, 2 * TIMEOUT):
                 raise TimeoutError("a request of the round before has no answer")
 
 
@@ -90,24 +90,22 @@ class Tally:
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def count(self, kind: str) -> None:
-        """Count a request."""
         with self.lock:
             self.asked[kind] += 1
 
     def complain(self, what: str) -> None:
-        """Note what was wrong."""
         with self.lock:
             self.wrong.append(what)
 
 
 class Client(threading.Thread):
-    """Asks until it is told to end."""
+    """Asks until it is ended."""
 
     def __init__(self, port: int, book: Book, tally: Tally, seed: int, pause: float) -> None:
         super().__init__(name=f"client {seed}", daemon=True)
         self.port, self.book, self.tally, self.pause = port, book, tally, pause
         self.ended, self._random = threading.Event(), random.Random(seed)
-        self._connection = http.client.HTTPConnection(HOST, port, timeout=PATIENCE)
+        self._connection = http.client.HTTPConnection(HOST, port, timeout=TIMEOUT)
         self._answered = time.monotonic()
 
     def run(self) -> None:
@@ -159,8 +157,8 @@ class Client(threading.Thread):
                 old, right = 1, True
             if not right:
                 wanted = [said] if settled else [before[name], said]
-                told = f"{found.get(name)!s:.300}, not {wanted!s:.300}, to {question['body']!s:.300}"
-                self.tally.complain(f"{question['path']} of {name}: {told}")
+                answer = f"{found.get(name)!s:.300}, not {wanted!s:.300}, to {question['body']!s:.300}"
+                self.tally.complain(f"{question['path']} of {name}: {answer}")
         with self.tally.lock:
             self.tally.compared += 1
             self.tally.while_changing += old
@@ -195,7 +193,7 @@ class Client(threading.Thread):
         with self.book.reading() as (page, _):
             head, body = wire(self._random.choice(page.questions))
         sent = self._random.choice([head[: len(head) // 2], head + body[: len(body) // 2], head + body])
-        with socket.create_connection((HOST, self.port), PATIENCE) as connection:
+        with socket.create_connection((HOST, self.port), TIMEOUT) as connection:
             connection.sendall(sent)
 
     def _slow(self) -> None:
@@ -203,7 +201,7 @@ class Client(threading.Thread):
         with self.book.reading() as (page, settled):
             question = self._random.choice(page.questions)
             head, body = wire(question)
-            with socket.create_connection((HOST, self.port), PATIENCE) as connection:
+            with socket.create_connection((HOST, self.port), TIMEOUT) as connection:
                 for piece in np.array_split(np.frombuffer(head + body, np.uint8), PIECES):
                     connection.sendall(piece.tobytes())
                     time.sleep(SLOW / PIECES)
@@ -213,7 +211,7 @@ class Client(threading.Thread):
 
     def _stall(self) -> None:
         """Send half a question and no more; the service says that it has waited long enough."""
-        with socket.create_connection((HOST, self.port), PATIENCE) as connection:
+        with socket.create_connection((HOST, self.port), TIMEOUT) as connection:
             head, body = wire({"path": "/api/score", "body": {"contexts": ["a b c d"]}})
             connection.sendall(head + body[:5])
             answer = http.client.HTTPResponse(connection)

@@ -12,7 +12,6 @@ neither grow nor repeat. What must be equal is compared by digest or to the last
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 import os
@@ -30,56 +29,32 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import raregram as rg
+from benchmarks.measuring import parser
 from raregram.measure.synthetic import zipf_documents
 from raregram.text import shapes
 
 DOCUMENTS, LENGTH, WORDS = 60, 80, 4_000  # of a corpus; WORDS is what comes again in every round
 FRESH = 0.02  # the share of words that never came before
-TARGETS = ("LOC", "ORG", "PER")
 ESTIMATORS = ("backoff", "selective", "direct", "product", "mle")
 CRITERIA = ("cet", "chi2", "gss", "tf", "random")
-WINDOW = 3  # corpora that a table holds
-SPILL = 1 << 20  # bytes: a memory limit under which a count goes to files
-SPILL_EVERY = 3  # rounds
+WINDOW = 3  # corpora that are in a table at a time
+MEMORY_LIMIT, LIMITED_EVERY = 1 << 20, 3  # bytes under which a count takes several passes, and in which rounds
 BATCH = 200  # contexts of a large question
 LEVEL = 0.9
 LAST = -np.inf  # where no evidence stands in a ranking
 NAMES = 0.08  # the share of words that have a label,
 LABELS = {"a": "LOC", "o": "ORG", "i": "PER"}  # by the last letter of the word before
 Document = dict[str, Any]
-Facts = dict[str, Any]  # of an answer: what is compared, by the name of the model
 Question = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Track:
-    """What is counted for one served model: always the same, so that any question suits any round's model."""
-
-    target: str
-    n: int
-    side: str
-    kind: str
-    pad: bool
-
-    @property
-    def counting(self) -> dict[str, Any]:
-        """The arguments of a count."""
-        spans = ("units", "suffixes:3", "shapes:3", "whole")
-        return {
-            "n": self.n,
-            "side": self.side,
-            "kind": self.kind,
-            "pad": self.pad,
-            "spans": spans,
-            "targets": TARGETS,
-        }
-
-
-TRACKS = (
-    Track("LOC", 4, "left", "words", pad=False),
-    Track("ORG", 3, "right", "words", pad=True),
-    Track("PER", 5, "left", "letters", pad=False),
-)
+# What is counted for each served model: always the same, so that any question suits any round's model.
+COUNTING: dict[str, dict[str, Any]] = {
+    "LOC": {"n": 4},
+    "ORG": {"n": 3, "side": "right", "pad": True},
+    "PER": {"n": 5, "kind": "letters"},
+}
+SPANS = ("units", "suffixes:3", "shapes:3", "whole")
 
 
 @dataclass
@@ -90,58 +65,61 @@ class Ledger:
     wrong: list[str] = field(default_factory=list)
 
     def check(self, right: bool, what: str) -> None:
-        """Note one comparison."""
         self.checks += 1
         if not right:
             self.wrong.append(what)
 
 
 @dataclass
-class Holding:
-    """What the process holds of one track from round to round."""
+class Track:
+    """One served model, and what it is made from, from round to round."""
 
-    track: Track
+    index: int
+    target: str
     folder: Path
     running: rg.Counts | None = None
     window: deque[tuple[Path, Path]] = field(default_factory=deque)  # files of documents, and of their counts
     model: rg.Model | None = None
 
+    def count(self, source: str | list[str], **options: Any) -> rg.Counts:
+        """Count documents as this model needs it."""
+        return rg.count(source, spans=SPANS, targets=[*COUNTING], **COUNTING[self.target], **options)
+
 
 def main() -> None:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--pace", type=float, default=0.0, help="the least seconds that a round takes")
-    parser.add_argument("--leak", type=int, default=0, help="bytes to leak in a second, with some open files")
-    work(**vars(parser.parse_args()))
-
-
-def work(folder: Path, seed: int, pace: float, leak: int) -> None:
     """Go round by round until standard input ends."""
+    options = parser(__doc__)
+    options.add_argument("folder", type=Path)
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--pace", type=float, default=0.0, help="the least seconds that a round takes")
+    options.add_argument("--leak", type=int, default=0, help="bytes to leak in a second, with some open files")
+    given = options.parse_args()
     fill_memory_of_shapes()
-    if leak:
-        threading.Thread(target=leak_on_purpose, args=(leak,), daemon=True).start()
+    if given.leak:
+        threading.Thread(target=leak_on_purpose, args=(given.leak,), daemon=True).start()
     ledger = Ledger()
-    holdings = [Holding(track, folder / track.target) for track in TRACKS]
-    for holding in holdings:
-        holding.folder.mkdir()
+    tracks = [Track(index, target, given.folder / target) for index, target in enumerate(COUNTING)]
+    for track in tracks:
+        track.folder.mkdir()
     for number in range(sys.maxsize):
         began = time.monotonic()
-        rng = np.random.default_rng((seed, number))
-        before = [holding.model for holding in holdings]
-        texts = [one_round(holding, number, rng, ledger) for holding in holdings]
-        questions = list(make_questions(holdings, before, texts, rng))
-        prepared = folder / "prepared.json"
-        prepared.write_text(json.dumps(questions, allow_nan=False))
-        told = {"corpora": corpora(holdings), "checks": ledger.checks, "wrong": ledger.wrong[:20]}
-        time.sleep(max(pace - (time.monotonic() - began), 0.0))
-        print(json.dumps(told), flush=True)
+        rng = np.random.default_rng((given.seed, number))
+        before = [track.model for track in tracks]
+        texts = [one_round(track, number, rng, ledger) for track in tracks]
+        models = [track.model for track in tracks if track.model is not None]
+        pairs = [(old or new, new) for old, new in zip(before, models, strict=True)]
+        report = {
+            "corpora": {model.settings.target: model.settings.corpus for model in models},
+            "questions": list(make_questions(pairs, texts, rng)),
+            "checks": ledger.checks,
+            "wrong": ledger.wrong[:20],
+        }
+        time.sleep(max(given.pace - (time.monotonic() - began), 0.0))
+        print(json.dumps(report, allow_nan=False), flush=True)
         if not sys.stdin.readline():
             return
-        for holding in holdings:
-            assert holding.model is not None
-            holding.model.save(folder / f"{holding.track.target}.rgm")
+        for model in models:
+            model.save(given.folder / f"{model.settings.target}.rgm")
         print("{}", flush=True)
 
 
@@ -153,34 +131,28 @@ def fill_memory_of_shapes() -> None:
 
 
 def leak_on_purpose(bytes_a_second: int) -> None:
-    """Hold on to ever more memory and open files, so that the verdict can be seen to fail."""
-    began, held, leaked = time.monotonic(), 0, []
+    """Keep ever more memory and open files, so that the verdict can be seen to fail."""
+    began, size, leaked = time.monotonic(), 0, []
     while True:
         time.sleep(0.5)
-        more = int(bytes_a_second * (time.monotonic() - began)) - held
-        held += more
+        more = int(bytes_a_second * (time.monotonic() - began)) - size
+        size += more
         leaked.append((b"\x01" * more, Path(os.devnull).open("rb")))  # noqa: SIM115 - that is what a leak is
 
 
-def corpora(holdings: Sequence[Holding]) -> dict[str, str | None]:
-    """Return by which digest of a count file each model can be told from all others."""
-    return {holding.track.target: holding.model.settings.corpus for holding in holdings if holding.model is not None}
+# The work of a round
 
 
-# --- the work of a round -----------------------------------------------------------------------------------------
-
-
-def one_round(holding: Holding, number: int, rng: np.random.Generator, ledger: Ledger) -> list[str]:
+def one_round(track: Track, number: int, rng: np.random.Generator, ledger: Ledger) -> list[str]:
     """Count a fresh corpus, move the table on, fit a model; return some texts to ask about."""
     documents = make_documents(number, rng)
-    source = write_documents(documents, holding.folder / f"{number}", number)
-    counts = count_fresh(holding, source, number, ledger)
-    table = move_on(holding, source, counts, ledger)
-    if number % len(TRACKS) == TRACKS.index(holding.track):
-        again = rg.count([str(path) for path, _ in holding.window], **holding.track.counting)
+    source = write_documents(documents, track.folder / f"{number}", number)
+    table = move_on(track, source, count_fresh(track, source, number, ledger), ledger)
+    if number % len(COUNTING) == track.index:
+        again = track.count([str(path) for path, _ in track.window])
         ledger.check(again.digest() == table.digest(), f"round {number}: {source.name} counted again differs")
-    holding.model = fit(holding, table, number, ledger)
-    use(holding.model, [document["text"] for document in documents[:10]], ledger)
+    track.model = fit(track, table, number, ledger)
+    use(track.model, [document["text"] for document in documents[:10]], ledger)
     return [document["text"] for document in documents[-4:]]
 
 
@@ -189,12 +161,10 @@ def make_documents(number: int, rng: np.random.Generator) -> list[Document]:
     made = []
     for row, text in enumerate(zipf_documents(DOCUMENTS, LENGTH, WORDS, seed=int(rng.integers(1 << 40)))):
         words = text.split()
-        for place in np.flatnonzero(rng.random(len(words)) < FRESH).tolist():
-            words[place] = f"{words[place].capitalize()}{number}x{row}y{place}"
-        spans = []
-        for place in np.flatnonzero(rng.random(len(words) - 1) < NAMES).tolist():
-            label = LABELS.get(words[place][-1], "LOC")
-            spans.append({"start": place + 1, "end": place + 2, "label": label})
+        for at in np.flatnonzero(rng.random(len(words)) < FRESH).tolist():
+            words[at] = f"{words[at].capitalize()}{number}x{row}y{at}"
+        labelled = np.flatnonzero(rng.random(len(words) - 1) < NAMES).tolist()
+        spans = [{"start": k + 1, "end": k + 2, "label": LABELS.get(words[k][-1], "LOC")} for k in labelled]
         made.append({"id": f"{number}-{row}", "text": " ".join(words), "spans": spans})
     return made
 
@@ -210,13 +180,13 @@ def write_documents(documents: Sequence[Document], stem: Path, number: int) -> P
     return path
 
 
-def count_fresh(holding: Holding, source: Path, number: int, ledger: Ledger) -> rg.Counts:
+def count_fresh(track: Track, source: Path, number: int, ledger: Ledger) -> rg.Counts:
     """Count a file, now and then under a small memory limit, with one thread or two; save and load the table."""
-    counting, threads = holding.track.counting, 1 + number % 2
-    counts = rg.count(str(source), threads=threads, **counting)
-    if number % SPILL_EVERY == TRACKS.index(holding.track):
-        spilled = rg.count(str(source), threads=3 - threads, memory_limit=SPILL, **counting)
-        ledger.check(spilled.digest() == counts.digest(), f"round {number}: {source.name} under a limit differs")
+    threads = 1 + number % 2
+    counts = track.count(str(source), threads=threads)
+    if number % LIMITED_EVERY == track.index:
+        limited = track.count(str(source), threads=3 - threads, memory_limit=MEMORY_LIMIT)
+        ledger.check(limited.digest() == counts.digest(), f"round {number}: {source.name} under a limit differs")
     path = source.with_name(f"{number}.counts")
     counts.save(path)
     loaded = rg.Counts.load(path)
@@ -224,38 +194,37 @@ def count_fresh(holding: Holding, source: Path, number: int, ledger: Ledger) -> 
     return loaded
 
 
-def move_on(holding: Holding, source: Path, fresh: rg.Counts, ledger: Ledger) -> rg.Counts:
+def move_on(track: Track, source: Path, fresh: rg.Counts, ledger: Ledger) -> rg.Counts:
     """Merge the new counts, see that subtracting them leads back exactly, and subtract the oldest."""
-    before = holding.running
+    before = track.running
     table = fresh if before is None else before + fresh
     if before is not None:
         back = table - fresh
         ledger.check(back == before and back.digest() == before.digest(), f"{source.name} merged and subtracted")
-    holding.window.append((source, source.with_name(f"{source.name.split('.')[0]}.counts")))
-    if len(holding.window) > WINDOW:
-        documents, counts = holding.window.popleft()
+    track.window.append((source, source.with_name(f"{source.name.split('.')[0]}.counts")))
+    if len(track.window) > WINDOW:
+        documents, counts = track.window.popleft()
         table = table - rg.Counts.load(counts)
         documents.unlink()
         counts.unlink()
-    holding.running = table
+    track.running = table
     return table
 
 
-def fit(holding: Holding, table: rg.Counts, number: int, ledger: Ledger) -> rg.Model:
+def fit(track: Track, table: rg.Counts, number: int, ledger: Ledger) -> rg.Model:
     """Fit the next estimator in turn from the saved table; save and load the model."""
-    counts, path = holding.folder / "table.counts", holding.folder / "fitted.rgm"
+    counts, path = track.folder / "table.counts", track.folder / "fitted.rgm"
     table.save(counts)
-    place = number + TRACKS.index(holding.track)
-    estimator = ESTIMATORS[place % len(ESTIMATORS)]
-    options: dict[str, Any] = {"estimator": estimator}
-    if estimator == "selective":
-        options |= {"criterion": CRITERIA[place // len(ESTIMATORS) % len(CRITERIA)], "size": 1000}
-    model = rg.fit(rg.Counts.load(counts), holding.track.target, **options)
+    turn, which = divmod(number + track.index, len(ESTIMATORS))
+    options: dict[str, Any] = {"estimator": ESTIMATORS[which]}
+    if options["estimator"] == "selective":
+        options |= {"criterion": CRITERIA[turn % len(CRITERIA)], "size": 1000}
+    model = rg.fit(rg.Counts.load(counts), track.target, **options)
     model.save(path)
     loaded = rg.Model.load(path)
-    numbers = np.random.default_rng(number).integers(-1, len(model.items), (200, holding.track.n))
-    same = np.array_equal(model.log_ratio(numbers), loaded.log_ratio(numbers), equal_nan=True)
-    ledger.check(same, f"round {number}: the {estimator} model of {holding.track.target} read differs")
+    codes = np.random.default_rng(number).integers(-1, len(model.items), (200, model.settings.n))
+    same = np.array_equal(model.log_ratio(codes), loaded.log_ratio(codes), equal_nan=True)
+    ledger.check(same, f"round {number}: the {ESTIMATORS[which]} model of {track.target} read differs")
     return loaded
 
 
@@ -274,37 +243,29 @@ def use(model: rg.Model, texts: Sequence[str], ledger: Ledger) -> None:
 
 
 def contexts_of(model: rg.Model, text: str) -> list[list[str]]:
-    """Return the whole contexts of a text, as they stand."""
     items = text.split() if model.settings.kind == "words" else list(text)
     return [items[start : start + model.settings.n] for start in range(len(items) - model.settings.n + 1)]
 
 
-# --- questions for the service, and what the library says ----------------------------------------------------------
+# Questions for the service, and what the library says
 
 
 def make_questions(
-    holdings: Sequence[Holding],
-    before: Sequence[rg.Model | None],
-    texts: Sequence[Sequence[str]],
-    rng: np.random.Generator,
+    pairs: Sequence[tuple[rg.Model, rg.Model]], texts: Sequence[Sequence[str]], rng: np.random.Generator
 ) -> Iterator[Question]:
     """Yield questions, each with the facts of its answer by the models before this round and by those of it."""
-    pairs = []
-    for holding, old in zip(holdings, before, strict=True):
-        assert holding.model is not None
-        pairs.append((old or holding.model, holding.model))
     for (old, new), some in zip(pairs, texts, strict=True):
         yield from questions_of(old, new, some, rng)
     for text in texts[0][:2]:
-        told = [{model.settings.target: heat(model, text) for model in models} for models in zip(*pairs, strict=True)]
-        yield {"path": "/api/texts", "body": {"texts": [text]}, "facts": told}
+        facts = [{each.settings.target: heat(each, text) for each in models} for models in zip(*pairs, strict=True)]
+        yield {"path": "/api/texts", "body": {"texts": [text]}, "facts": facts}
 
 
 def questions_of(old: rg.Model, new: rg.Model, texts: Sequence[str], rng: np.random.Generator) -> Iterator[Question]:
     """Yield the questions that concern one model."""
     name, kind = new.settings.target, new.settings.kind
     contexts = [context for text in texts for context in contexts_of(new, text)]
-    drawn = [contexts[place] for place in rng.integers(0, len(contexts), BATCH)]
+    drawn = [contexts[index] for index in rng.integers(0, len(contexts), BATCH)]
     join = " ".join if kind == "words" else "".join
     both = (old, new)
 
@@ -324,7 +285,6 @@ def questions_of(old: rg.Model, new: rg.Model, texts: Sequence[str], rng: np.ran
 
 
 def scores(model: rg.Model, contexts: Sequence[Sequence[str]]) -> list[float | str]:
-    """Return log ratios as JSON can have them."""
     return [plain(value) for value in model.log_ratio(contexts).tolist()]
 
 
@@ -348,9 +308,8 @@ def ranked(model: rg.Model, text: str, top: int) -> list[list[Any]]:
     best: dict[tuple[str, ...], float] = {}
     for boundary, value in enumerate(found.scores[s.target]):
         if value is not None:
-            part = (
-                found.items[max(boundary - s.n, 0) : boundary] if s.side == "left" else found.items[boundary:][: s.n]
-            )
+            left, right = found.items[max(boundary - s.n, 0) : boundary], found.items[boundary:][: s.n]
+            part = left if s.side == "left" else right
             best[tuple(model.parse([list(part)]).items.to_pylist())] = value
     join = " ".join if s.kind == "words" else "".join
     order = sorted(best, key=lambda items: (-np.nan_to_num(best[items], nan=LAST), join(items).encode()))
@@ -358,7 +317,6 @@ def ranked(model: rg.Model, text: str, top: int) -> list[list[Any]]:
 
 
 def has_interval(model: rg.Model) -> bool:
-    """Whether the estimator of a model has intervals."""
     return model.settings.estimator not in ("mle", "direct")
 
 

@@ -12,7 +12,7 @@ import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,9 +32,7 @@ from raregram.counts.encode import encode_documents
 from raregram.counts.kernel import Plan
 from raregram.errors import InputError, ParameterError
 from reliability.loaders import forge, read_as_raregram_file, whole_files
-from reliability.mutations import BLIND, JSON, TEXT, Mutation
-
-PACKINGS = {"gz": "gzip", "zst": "zstd", "bz2": "bz2", "lz4": "lz4"}
+from reliability.mutations import BLIND, JSON, PACKINGS, TEXT, Mutation, pack, parquet
 
 CORPUS = [
     (["Mr", "Lee", "flew", "to", "New", "York", "."], [(1, 2, "PER"), (4, 6, "LOC")]),
@@ -86,26 +84,24 @@ def _check_round_trip(batch: Documents, path: Path) -> None:
 
 def read_as_contexts(path: Path, rng: random.Random) -> None:
     """Read contexts one way, and count them."""
-    contexts = sum(len(batch) for batch in read_contexts(str(path)))
+    batches = list(read_contexts(str(path)))
+    contexts = sum(map(len, batches))
     counts = read_counts([str(path)], spans=["units", "whole"])
-    if "f_nu" not in path.name and rng.random() < 0.5 and int(counts.totals[0]) != contexts:
-        frequencies = any("f_nu" in batch.columns for batch in read_contexts(str(path)))
-        if not frequencies:
-            raise WrongAnswerError(f"{contexts} contexts were read and {counts.totals[0]} counted")
+    if int(counts.totals[0]) != contexts and not any("f_nu" in batch.columns for batch in batches):
+        raise WrongAnswerError(f"{contexts} contexts were read and {counts.totals[0]} counted")
 
 
 def read_as_archive(path: Path, rng: random.Random) -> None:
     """Unpack an archive, which must leave nothing beside the folder that it is given."""
-    draft = path.with_name("unpacked")
-    shutil.rmtree(draft, ignore_errors=True)
-    before = set(path.parent.rglob("*")) | {draft}
+    unpacked = path.with_name("unpacked")
+    shutil.rmtree(unpacked, ignore_errors=True)
+    before = set(path.parent.rglob("*")) | {unpacked}
     unpack(path, path.parent, str(path))
-    if beside := {found for found in path.parent.rglob("*") if draft not in found.parents} - before:
+    if beside := {found for found in path.parent.rglob("*") if unpacked not in found.parents} - before:
         raise WrongAnswerError(f"it wrote {beside}")
 
 
 def read_as_settings(path: Path, rng: random.Random) -> None:
-    """Read the settings of an experiment."""
     try:
         _config(str(path), {})
     except ParameterError as error:  # it names the setting, and the command line the file
@@ -124,21 +120,19 @@ def read_as_results(path: Path, rng: random.Random) -> None:
 # Valid files
 
 
-def _bio(spans: list[tuple[int, int, str]], size: int, prefixed: bool) -> list[str]:
-    tags = ["O"] * size
+def _tags(items: list[str], spans: list[tuple[int, int, str]], prefixed: bool) -> list[str]:
+    """Return a tag for each item, with B- and I- or without."""
+    tags = ["O"] * len(items)
     for start, end, label in spans:
-        for place in range(start, end):
-            tags[place] = (("B-" if place == start else "I-") if prefixed else "") + label
+        for at in range(start, end):
+            tags[at] = (("B-" if at == start else "I-") if prefixed else "") + label
     return tags
 
 
-def _lines(form: str, mark: str, prefixed: bool) -> bytes:
-    """Return the corpus with an item and its tag a line."""
-    documents = []
-    for items, spans in CORPUS:
-        pairs = zip(items, _bio(spans, len(items), prefixed), strict=True)
-        documents.append(mark + "".join(form.format(item, tag) for item, tag in pairs))
-    return "\n".join(documents).encode()
+def _tagged(form: str, mark: str = "", prefixed: bool = False) -> bytes:
+    """Return the corpus with a tag for every item."""
+    documents = (map(form.format, items, _tags(items, spans, prefixed)) for items, spans in CORPUS)
+    return "\n".join(mark + "".join(pairs) for pairs in documents).encode()
 
 
 def _marked() -> bytes:
@@ -157,20 +151,6 @@ def _rows(texts: bool = False) -> list[dict[str, Any]]:
     spans = [[dict(zip(("start", "end", "label"), span, strict=True)) for span in of_one] for _, of_one in CORPUS]
     content = [{"text": " ".join(items)} if texts else {"items": items} for items, _ in CORPUS]
     return [{"id": f"d{i}", **body, "spans": s} for i, (body, s) in enumerate(zip(content, spans, strict=True))]
-
-
-def _parquet(table: pa.Table, **options: Any) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(table, sink, **options)
-    return sink.getvalue()
-
-
-def pack(data: bytes, compression: str) -> bytes:
-    """Compress a file."""
-    sink = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(sink, compression) as stream:
-        stream.write(data)
-    return bytes(sink.getvalue())
 
 
 def _docbin() -> bytes:
@@ -247,9 +227,12 @@ def _jsonl() -> bytes:
     return "".join(json.dumps(row) + "\n" for row in [*_rows(), *_rows(texts=True)]).encode()
 
 
+def _conll() -> bytes:
+    return _tagged("{} NN {}\n", "-DOCSTART- -X- O\n\n", prefixed=True)
+
+
 def _slash() -> bytes:
-    tagged = ((items, _bio(spans, len(items), False)) for items, spans in CORPUS)
-    return "\n".join(" ".join(map("{}/{}".format, items, tags)) for items, tags in tagged).encode()
+    return _tagged("{}/{} ").replace(b" \n", b"\n").rstrip()
 
 
 def _plain() -> bytes:
@@ -258,75 +241,76 @@ def _plain() -> bytes:
 
 def _document_tables() -> dict[str, bytes]:
     return {
-        "items.parquet": _parquet(pa.Table.from_pylist(_rows()), write_page_checksum=True),
-        "text.parquet": _parquet(pa.Table.from_pylist(_rows(texts=True) * 400), row_group_size=100),
+        "items.parquet": parquet(pa.Table.from_pylist(_rows()), write_page_checksum=True),
+        "text.parquet": parquet(pa.Table.from_pylist(_rows(texts=True) * 400), row_group_size=100),
     }
 
 
-def _document_files() -> dict[str, dict[str, bytes]]:
-    """Return the files of every format of documents."""
-    conll = {"d.conll": _lines("{} NN {}\n", "-DOCSTART- -X- O\n\n", True), "e": _lines("{}\t{}\n", "", True)}
-    return {
-        "jsonl": {"d.jsonl": _jsonl()},
-        "conll": conll,
-        "stanford-tsv": {"d.tsv": _lines("{}\t{}\n", "", False)},
-        "stanford-slash": {"d.slash": _slash()},
-        "stanford-xml": {"d.xml": _marked()},
-        "reuters-json": {"reuters-000.json": _reuters_json()},
-        "reuters-sgml": {"reut2-000.sgm": _reuters_sgml()},
-        "text": {"d.txt": _plain()},
-        "spacy": {"d.spacy": _docbin()},
-        "parquet": _document_tables(),
-    }
-
-
-def _context_files() -> dict[str, dict[str, bytes]]:
-    """Return the files of every format of contexts."""
-    labels, ngrams = ([row[i] for row in CONTEXTS] for i in (0, 1))
-    tsv = "".join(f"{label}\t{ngram}\n" for label, ngram in CONTEXTS).encode()
-    rows = "".join(f'"{ngram}",{label}\n' for label, ngram in CONTEXTS).encode()
+def _context_tables() -> dict[str, bytes]:
+    labels, ngrams = zip(*CONTEXTS, strict=True)
     counted = pa.table({"ngram": ngrams, "f_nu": [5, 0, 3, 1], "f_de": [1, 7, 0, 2]})
-    return {
-        "context-lines": {"c.tsv": tsv, "c.txt": "\n".join(ngrams).encode(), "c.gz": gzip.compress(tsv)},
-        "csv": {"c.csv": b"ngram,label\n" + rows, "f.csv": b"ngram,f_nu,f_de\nlives in,5,1\nsaid that,0,7\n"},
-        "context-parquet": {
-            "c.parquet": _parquet(pa.table({"ngram": ngrams, "label": labels})), "f.parquet": _parquet(counted),
-        },
-    }  # fmt: skip
+    return {"c.parquet": parquet(pa.table({"ngram": ngrams, "label": labels})), "f.parquet": parquet(counted)}
 
 
-def _ending(files: dict[str, bytes], end: str) -> dict[str, bytes]:
-    return {name: data for name, data in files.items() if name.endswith(end)}
+TSV = "".join(f"{label}\t{ngram}\n" for label, ngram in CONTEXTS).encode()
+CSV = b"ngram,label\n" + "".join(f'"{ngram}",{label}\n' for label, ngram in CONTEXTS).encode()
+COUNTED_CSV = b"ngram,f_nu,f_de\nlives in,5,1\nsaid that,0,7\n"
+DOCUMENTS: dict[str, Callable[[], dict[str, bytes]]] = {  # the files of each format
+    "jsonl": lambda: {"d.jsonl": _jsonl()},
+    "conll": lambda: {"d.conll": _conll(), "e": _tagged("{}\t{}\n", prefixed=True)},
+    "stanford-tsv": lambda: {"d.tsv": _tagged("{}\t{}\n")},
+    "stanford-slash": lambda: {"d.slash": _slash()},
+    "stanford-xml": lambda: {"d.xml": _marked()},
+    "reuters-json": lambda: {"reuters-000.json": _reuters_json()},
+    "reuters-sgml": lambda: {"reut2-000.sgm": _reuters_sgml()},
+    "text": lambda: {"d.txt": _plain()},
+    "spacy": lambda: {"d.spacy": _docbin()},
+    "parquet": _document_tables,
+}
+OTHERS: dict[str, Callable[[], dict[str, bytes]]] = {
+    "text-lines": DOCUMENTS["text"],
+    "text-paragraphs": DOCUMENTS["text"],
+    "compressed": lambda: {f"d.jsonl.{end}": pack(_jsonl(), kind) for end, kind in PACKINGS.items()},
+    "recognised": lambda: {
+        f"{kind}.x": next(iter(files().values())) for kind, files in DOCUMENTS.items() if kind != "spacy"
+    },
+    "context-lines": lambda: {
+        "c.tsv": TSV,
+        "c.txt": "\n".join(ngram for _, ngram in CONTEXTS).encode(),
+        "c.gz": gzip.compress(TSV),
+    },
+    "csv": lambda: {"c.csv": CSV, "f.csv": COUNTED_CSV},
+    "context-parquet": _context_tables,
+    "archives": lambda: {"a.tgz": _tar(True), "a.tar": _tar(False), "a.zip": _zip()},
+    "settings": lambda: {"s.toml": SETTINGS},
+    "counts": lambda: {name: data for name, data in whole_files().items() if name.endswith(".counts")},
+    "models": lambda: {name: data for name, data in whole_files().items() if name.endswith(".rgm")},
+    "results": lambda: {"results.json": _results()},
+}
+READERS: dict[str, Callable[[Path, random.Random], None]] = {
+    **{kind: partial(read_as_documents, format_name=kind) for kind in DOCUMENTS},
+    "text-lines": partial(read_as_documents, format_name="text", split="lines"),
+    "text-paragraphs": partial(read_as_documents, format_name="text", split="paragraphs"),
+    "compressed": partial(read_as_documents, format_name="jsonl"),
+    "recognised": partial(read_as_documents, format_name=None),
+    **dict.fromkeys(("context-lines", "csv", "context-parquet"), read_as_contexts),
+    "archives": read_as_archive,
+    "settings": read_as_settings,
+    **dict.fromkeys(("counts", "models"), read_as_raregram_file),
+    "results": read_as_results,
+}
+MUTATIONS: dict[str, Sequence[Mutation]] = {  # all others are text
+    **dict.fromkeys(("spacy", "parquet", "context-parquet", "compressed", "archives"), BLIND),
+    **dict.fromkeys(("jsonl", "reuters-json", "settings", "results"), JSON),
+    **dict.fromkeys(("counts", "models"), (*BLIND, *[forge] * 6)),
+}
+COLUMNS = {"parquet": ("items", "text", "spans", "id"), "context-parquet": ("ngram", "label", "f_nu", "f_de")}
 
 
 def make_subjects(only: Sequence[str] = ()) -> list[Subject]:
     """Return every reader with its files, or those that are named."""
-    documents, contexts = _document_files(), _context_files()
-    mutations = {"spacy": BLIND, "parquet": BLIND, "jsonl": JSON, "reuters-json": JSON, "context-parquet": BLIND}
-    columns = {"parquet": ("items", "text", "spans", "id"), "context-parquet": ("ngram", "label", "f_nu", "f_de")}
-    packed = {f"d.jsonl.{end}": pack(_jsonl(), kind) for end, kind in PACKINGS.items()}
-    mixed = {f"{kind}.x": next(iter(files.values())) for kind, files in documents.items() if kind != "spacy"}
-    archives = {"a.tgz": _tar(True), "a.tar": _tar(False), "a.zip": _zip()}
-    made = [
-        *(
-            Subject(kind, files, partial(read_as_documents, format_name=kind), mutations.get(kind, TEXT))
-            for kind, files in documents.items()
-        ),
-        *(
-            Subject(f"text-{split}", documents["text"], partial(read_as_documents, format_name="text", split=split))
-            for split in ("lines", "paragraphs")
-        ),
-        Subject("compressed", packed, partial(read_as_documents, format_name="jsonl"), BLIND),
-        Subject("recognised", mixed, partial(read_as_documents, format_name=None)),
-        *(Subject(kind, files, read_as_contexts, mutations.get(kind, TEXT)) for kind, files in contexts.items()),
-        Subject("archives", archives, read_as_archive, BLIND),
-        Subject("settings", {"s.toml": SETTINGS}, read_as_settings, JSON),
-        *(
-            Subject(kind, _ending(whole_files(), end), read_as_raregram_file, (*BLIND, *[forge] * 6))
-            for kind, end in (("counts", ".counts"), ("models", ".rgm"))
-        ),
+    return [
+        Subject(name, files(), READERS[name], MUTATIONS.get(name, TEXT), COLUMNS.get(name, ()))
+        for name, files in {**DOCUMENTS, **OTHERS}.items()
+        if not only or name in only
     ]
-    if not only or "results" in only:
-        made.append(Subject("results", {"results.json": _results()}, read_as_results, JSON))
-    chosen = [subject for subject in made if not only or subject.name in only]
-    return [replace(subject, columns=columns.get(subject.name, ())) for subject in chosen]

@@ -7,9 +7,7 @@ compares all results bit for bit. A result of its own is a fault, and so is a ve
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import json
 import os
 import shutil
 import subprocess
@@ -17,28 +15,27 @@ import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-PROJECT = HERE.parent
+from benchmarks.measuring import PROJECT, parser, write_json
+
+JOB = str(Path(__file__).resolve().with_name("fixed_job.py"))
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 LOCKS = {"newest": "core.txt", "oldest": "oldest.txt"}
 LIMIT = 900  # seconds for one step
 WITHOUT_LOOPS = "import sys; sys.modules['numba'] = None; import runpy; runpy.run_path({!r}, run_name='__main__')"
-TOLD = """import importlib.metadata as m
+INSTALLED = """import importlib.metadata as m
 print(*(f"{name} {m.version(name)}" for name in ("numpy", "pyarrow", "numba")), sep=", ")"""
 
 
 def main() -> None:
     """Make the environments, run the job everywhere and print what came out."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("python", nargs="*", help="interpreters; all that are found unless given")
-    parser.add_argument("--folder", type=Path, help="where the environments are made and kept")
-    arguments = parser.parse_args()
+    options = parser(__doc__, out="build/reliability")
+    options.add_argument("python", nargs="*", help="interpreters; all that are found unless given")
+    options.add_argument("--folder", type=Path, help="where the environments are made and kept")
+    arguments = options.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary)
         rows = [row for python in arguments.python or found() for row in compare(python, folder.absolute())]
-    out = PROJECT / "build" / "reliability"
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "versions.json").write_text(json.dumps(rows, indent=1) + "\n")
+    write_json(arguments.out / "versions.json", rows)
     results = {row["result"] for row in rows}
     for row in rows:
         print(f"{row['python']:<10}{row['libraries']:<9}{row['loops']:<10}{row['versions']:<64}{row['result'][:12]}")
@@ -49,15 +46,12 @@ def main() -> None:
 def found() -> list[str]:
     """Return an interpreter of each version, as far as there are any."""
     kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    candidates = [
-        [f"python{version}", *map(str, sorted(kept.glob(f"{version}.*/bin/python")))] for version in VERSIONS
-    ]
-    return [next(filter(works, several)) for several in candidates if any(map(works, several))]
 
+    def works(python: str) -> bool:  # pyenv leaves commands that only say that they don't
+        return bool(shutil.which(python)) and not subprocess.call([python, "-c", ""], stderr=subprocess.DEVNULL)
 
-def works(python: str) -> bool:
-    """Whether a command starts an interpreter: pyenv leaves commands that only say that they don't."""
-    return shutil.which(python) is not None and subprocess.call([python, "-c", ""], stderr=subprocess.DEVNULL) == 0
+    several = ([f"python{v}", *map(str, sorted(kept.glob(f"{v}.*/bin/python")))] for v in VERSIONS)
+    return [python for each in several if (python := next(filter(works, each), None))]
 
 
 def compare(python: str, folder: Path) -> list[dict[str, str]]:
@@ -67,11 +61,11 @@ def compare(python: str, folder: Path) -> list[dict[str, str]]:
     for libraries, lock in LOCKS.items():
         environment = folder / f"{version}-{libraries}"
         make(python, environment, lock)
-        own = str(environment / "bin" / "python")
-        job = str(HERE / "fixed_job.py")
-        for loops, call in (("compiled", [job]), ("plain", ["-c", WITHOUT_LOOPS.format(job)])):
-            named = {"python": version, "libraries": libraries, "loops": loops, "versions": output(own, "-c", TOLD)}
-            rows.append({**named, "result": digest(output(own, *call))})
+        own = environment / "bin" / "python"
+        named = {"python": version, "libraries": libraries, "versions": output(own, "-c", INSTALLED)}
+        for loops, call in (("compiled", [JOB]), ("plain", ["-c", WITHOUT_LOOPS.format(JOB)])):
+            result = hashlib.sha256(output(own, *call).encode()).hexdigest()
+            rows.append({**named, "loops": loops, "result": result})
     return rows
 
 
@@ -87,16 +81,11 @@ def make(python: str, environment: Path, lock: str) -> None:
 
 
 def output(*command: str | Path) -> str:
-    """Run a command and return what it printed; its last words are the error."""
+    """Run a command and return what it printed; end with its message if it fails."""
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=LIMIT, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command[:4]))} failed:\n{done.stderr[-2000:]}")
     return done.stdout.strip()
-
-
-def digest(text: str) -> str:
-    """Name a result in short."""
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 if __name__ == "__main__":

@@ -34,9 +34,5 @@ def test_numbers_are_the_same_as_ever(results, kind):
 
 def test_threads_and_files_change_nothing():
     expected = json.loads(fixed_job.EXPECTED.read_text())["tables"]
-    assert (
-        expected["words"]
-        == expected["words in one thread"]
-        == expected["words through files"]
-        == expected["taken back"]
-    )
+    same = ("words", "words in one thread", "words through files", "taken back")
+    assert len({expected[name] for name in same}) == 1

@@ -81,19 +81,15 @@ REGISTRY: dict[str, Entry] = {
     "raregram-contexts": Entry(".ours:FromContexts", "raregram back-off, from contexts", ours=True),
     "raregram-1mb": Entry(".ours:OneMegabyte", "raregram back-off, 1 MB", ours=True),
     "raregram-selective": Entry(".ours:Selective", "raregram selective (the paper's)", ours=True),
-    "bernoulli-nb": Entry(".bayes:Bernoulli", "scikit-learn BernoulliNB", ("scikit-learn",)),
-    "complement-nb": Entry(".bayes:Complement", "scikit-learn ComplementNB", ("scikit-learn",)),
-    "categorical-nb": Entry(".bayes:Categorical", "scikit-learn CategoricalNB", ("scikit-learn",)),
-    "lr-units": Entry(".linear:LiblinearUnits", "liblinear, units", ("scikit-learn",)),
-    "lr-suffixes": Entry(
-        "benchmarks.rivals.linear:LiblinearSuffixes", "liblinear, units and suffixes", ("scikit-learn",)
-    ),
-    "sgd-units": Entry(".linear:SgdUnits", "SGD, units", ("scikit-learn",)),
-    "sgd-suffixes": Entry(".linear:SgdSuffixes", "SGD, units and suffixes", ("scikit-learn",)),
+    "bernoulli-nb": Entry(".scikit:Bernoulli", "scikit-learn BernoulliNB", ("scikit-learn",)),
+    "complement-nb": Entry(".scikit:Complement", "scikit-learn ComplementNB", ("scikit-learn",)),
+    "categorical-nb": Entry(".scikit:Categorical", "scikit-learn CategoricalNB", ("scikit-learn",)),
+    "lr-units": Entry(".scikit:LiblinearUnits", "liblinear, units", ("scikit-learn",)),
+    "lr-suffixes": Entry(".scikit:LiblinearSuffixes", "liblinear, units and suffixes", ("scikit-learn",)),
+    "sgd-units": Entry(".scikit:SgdUnits", "SGD, units", ("scikit-learn",)),
+    "sgd-suffixes": Entry(".scikit:SgdSuffixes", "SGD, units and suffixes", ("scikit-learn",)),
     "fasttext": Entry(".fasttext:FastText", "fastText", ("fasttext",)),
-    "fasttext-autotune": Entry(
-        "benchmarks.rivals.fasttext:Autotuned", "fastText, autotuned", ("fasttext",), on_request=True
-    ),
+    "fasttext-autotune": Entry(".fasttext:Autotuned", "fastText, autotuned", ("fasttext",), on_request=True),
     "vw": Entry(".vw:VowpalWabbit", "Vowpal Wabbit", ("vowpalwabbit",)),
     "ulsif": Entry(".ulsif:Ulsif", "densratio uLSIF", ("scikit-learn", "densratio")),
     "kenlm": Entry(".kenlm:KenLM", "KenLM, a pair of models", ("kenlm", "lmplz")),
@@ -136,10 +132,9 @@ def columns(texts: pa.Array, n: int) -> list[pa.Array]:
 def marked_lines(texts: pa.Array, n: int, suffixes: Sequence[int] = ()) -> pa.Array:
     """Return contexts as position-marked tokens, `0=the 1=bank s2=the_bank`."""
     words = columns(texts, n)
-    tokens = [_prefixed(f"{k}=", column) for k, column in enumerate(words)]
-    for length in suffixes:
-        if length <= n:
-            tokens.append(_prefixed(f"s{length}=", pc.binary_join_element_wise(*words[n - length :], "_")))
+    marked = {f"{k}=": column for k, column in enumerate(words)}
+    marked |= {f"s{k}=": pc.binary_join_element_wise(*words[n - k :], "_") for k in suffixes if k <= n}
+    tokens = [pc.binary_join_element_wise(mark, column, "") for mark, column in marked.items()]
     return pc.binary_join_element_wise(*tokens, " ")
 
 
@@ -159,7 +154,3 @@ def write_lines(path: Path, arrays: Iterator[pa.Array]) -> Path:
 def with_labels(lines: pa.Array, labels: Bools, yes: str, no: str) -> pa.Array:
     """Put a class's name before each line."""
     return pc.binary_join_element_wise(pc.if_else(pa.array(labels), yes, no), lines, "")
-
-
-def _prefixed(prefix: str, column: pa.Array) -> pa.Array:
-    return pc.binary_join_element_wise(prefix, column, "")

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,8 +30,7 @@ SYNTHETIC, SIGNAL = 5_000_000, "SIGNAL"  # contexts and target of the corpus for
 SYNTHETIC_PART, SYNTHETIC_TYPES, SYNTHETIC_WORDS, SYNTHETIC_SHARE = 500_000, 200_000, 100_000, 0.02
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """Contexts, and which belong to a target."""
 
     texts: pa.ChunkedArray
@@ -48,34 +48,18 @@ class Data:
         """The number of words of a context."""
         return int(json.loads((self.folder / "about.json").read_text())["n"])
 
-    @property
-    def targets(self) -> list[str]:
-        """The targets."""
-        return list(json.loads((self.folder / "about.json").read_text())["targets"])
-
     def documents(self, size: int) -> Path | None:
         """Return the file of tagged training articles, if there is one."""
         path = self.folder / f"train-{size}.parquet"
         return path if path.exists() else None
 
-    def contexts(self, size: int, target: str) -> Part:
-        """Return the training contexts."""
-        return self._read(f"contexts-{size}", target)
-
-    def num_contexts(self, size: int) -> int:
-        """Return how many there are."""
-        return int(pq.read_metadata(self.folder / f"contexts-{size}.parquet").num_rows)
-
-    def types(self, part: str, target: str) -> Part:
-        """Return the N-gram types of "valid" or "test"."""
-        return self._read(part, target)
-
-    def _read(self, name: str, target: str) -> Part:
+    def read(self, name: str, target: str) -> Part:
+        """Return the training contexts "contexts-SIZE", or the N-gram types "valid" or "test"."""
         table = pq.read_table(self.folder / f"{name}.parquet", columns=["text", target], use_threads=False)
         return Part(table["text"], np.asarray(table[target], dtype=bool))
 
     def describe(self, n: int, targets: Sequence[str]) -> None:
-        """Say what the folder holds; done last, so that half a folder is not taken for a whole one."""
+        """Say what is in the folder; done last, so that half a folder is not taken for a whole one."""
         (self.folder / "about.json").write_text(json.dumps({"n": n, "targets": list(targets)}))
 
 
@@ -102,15 +86,15 @@ def write_training(folder: Path, size: int, articles: pa.Table, config: Config) 
     """Write tagged articles and their contexts; check them against the totals of raregram's own count."""
     pq.write_table(articles, folder / f"train-{size}.parquet")
     counted = rg.count(folder / f"train-{size}.parquet", n=config.n, targets=config.targets, threads=1)
-    totals, draft = np.zeros(1 + len(config.targets), dtype=np.int64), folder / "draft"
-    with pq.ParquetWriter(draft, _schema(config.targets)) as writer:
+    totals, temporary = np.zeros(1 + len(config.targets), dtype=np.int64), folder / "unfinished"
+    with pq.ParquetWriter(temporary, _schema(config.targets)) as writer:
         for table in contexts_of(articles, config):
             writer.write_table(table)
             totals += [len(table), *(int(np.sum(np.asarray(table[target]))) for target in config.targets)]
     expected = [counted.totals[0], *(counted.totals[counted.column(target)] for target in config.targets)]
     if totals.tolist() != [int(total) for total in expected]:
         raise AssertionError(f"the contexts are not those that raregram counts: {totals.tolist()}, not {expected}")
-    draft.replace(folder / f"contexts-{size}.parquet")
+    temporary.replace(folder / f"contexts-{size}.parquet")
 
 
 def contexts_of(articles: pa.Table, config: Config) -> Iterator[pa.Table]:
@@ -145,12 +129,12 @@ def synthetic(folder: Path, contexts: int, seed: int, say: Say) -> Data:
     if not (folder / f"contexts-{contexts}.parquet").exists() or not (folder / "about.json").exists():
         say(f"making {contexts:,} synthetic contexts")
         source = SyntheticCorpus.make(SYNTHETIC_WORDS, n=10, strength=1.5, seed=seed)
-        draft = folder / "draft"
-        with pq.ParquetWriter(draft, _schema([SIGNAL])) as writer:
+        temporary = folder / "unfinished"
+        with pq.ParquetWriter(temporary, _schema([SIGNAL])) as writer:
             for number, first in enumerate(range(0, contexts, SYNTHETIC_PART)):
                 rows = min(SYNTHETIC_PART, contexts - first)
                 writer.write_table(_sampled(source, rows, seed=seed + 10 + number))
-        draft.replace(folder / f"contexts-{contexts}.parquet")
+        temporary.replace(folder / f"contexts-{contexts}.parquet")
         for number, name in enumerate(("valid", "test")):
             pq.write_table(_sampled(source, SYNTHETIC_TYPES, seed=seed + number), folder / f"{name}.parquet")
         data.describe(10, [SIGNAL])

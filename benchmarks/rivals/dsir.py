@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,34 +23,26 @@ class Dsir(Rival):
     model: Any
 
     def format(self, texts: pa.Array, labels: Bools | None = None) -> Any:
-        """Write a file of JSON lines for each class, or return texts."""
         if labels is None:
             return texts.to_pylist()
         for name, chosen in (("target", labels), ("raw", ~labels)):
             with self._file(name).open("w") as file:
-                for text in _chosen(texts, chosen):
-                    file.write(json.dumps({"text": text}) + "\n")
+                for first, part in parts(texts):
+                    mine = part.filter(pa.array(chosen[first : first + len(part)])).to_pylist()
+                    file.writelines(json.dumps({"text": text}) + "\n" for text in mine)
         return self.task.scratch
 
     def fit(self, ngrams: int) -> None:  # type: ignore[override]
-        """Learn."""
         files = ([str(self._file("raw"))], [str(self._file("target"))])
         self.model = HashedNgramDSIR(*files, str(self.task.scratch / "cache"), num_proc=1, ngrams=ngrams)
         self.model.fit_importance_estimator(num_tokens_to_fit="all")
 
     def score(self, formatted: list[str]) -> Floats:
-        """Return the log importance weights."""
         featurize, weigh = self.model.featurizer, self.model.importance_estimator
         return np.array([weigh(featurize(text)) for text in formatted], dtype=np.float64)
 
     def save(self, folder: Path) -> None:
-        """Save the weights of the buckets."""
         np.save(folder / "log_diff.npy", self.model.log_diff)
 
     def _file(self, name: str) -> Path:
         return self.task.scratch / f"{name}.jsonl"
-
-
-def _chosen(texts: pa.Array, chosen: Bools) -> Iterator[str]:
-    for first, part in parts(texts):
-        yield from part.filter(pa.array(chosen[first : first + len(part)])).to_pylist()

@@ -25,7 +25,6 @@ class FastText(Rival):
     model: Any
 
     def format(self, texts: pa.Array, labels: Bools | None = None) -> Any:
-        """Write a file of labelled lines, or return lines."""
         if labels is None:
             return [line + "\n" for line in marked_list(texts, self.task.n)]
         lines = (
@@ -35,11 +34,9 @@ class FastText(Rival):
         return write_lines(self.task.scratch / "train.txt", lines)
 
     def read(self, formatted: Path, labels: Bools | None) -> None:
-        """Keep the file's name."""
         self.file = formatted
 
     def fit(self, **setting: Any) -> None:
-        """Learn."""
         self.model = fasttext.train_supervised(
             str(self.file), dim=DIMENSIONS, bucket=BUCKETS, wordNgrams=2, minCount=1, thread=1, verbose=0, **setting
         )
@@ -56,7 +53,6 @@ class FastText(Rival):
         return np.where(is_yes, odds, -odds)
 
     def save(self, folder: Path) -> None:
-        """Save the model."""
         self.model.save_model(str(folder / "model.bin"))
 
 

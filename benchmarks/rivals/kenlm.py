@@ -28,7 +28,6 @@ class KenLM(Rival):
     settings = tuple({"order": order, "ends": ends} for order in (3, 5) for ends in (False, True))
 
     def format(self, texts: pa.Array, labels: Bools | None = None) -> Any:
-        """Write a file of plain lines for each class, or return lines."""
         if labels is None:
             return texts.to_pylist()
         for name, chosen in (("nu", labels), ("de", ~labels)):
@@ -37,7 +36,6 @@ class KenLM(Rival):
         return self.task.scratch
 
     def fit(self, order: int, ends: bool) -> None:  # type: ignore[override]
-        """Estimate both models and load them."""
         self.ends = ends
         for name in ("nu", "de"):
             self._estimate(name, order)
@@ -45,24 +43,12 @@ class KenLM(Rival):
 
     def _estimate(self, name: str, order: int) -> None:
         scratch = self.task.scratch
-        options = [
-            "-o",
-            order,
-            "-S",
-            MEMORY,
-            "-T",
-            scratch,
-            "--discount_fallback",
-            "--skip_symbols",
-            "--vocab_pad",
-            WORDS,
-        ]
+        options = ["-o", order, "-S", MEMORY, "-T", scratch, "--discount_fallback", "--skip_symbols"]
         files = ["--text", scratch / f"{name}.txt", "--arpa", scratch / f"{name}.arpa"]
-        _run("lmplz", *options, *files)
+        _run("lmplz", *options, "--vocab_pad", WORDS, *files)
         _run("build_binary", "-T", scratch, "-S", MEMORY, "trie", scratch / f"{name}.arpa", self._path(name))
 
     def score(self, formatted: list[str]) -> Floats:
-        """Return the difference of the log probabilities."""
         of_target, of_others = (model.score for model in self.models)
         scores = np.array([of_target(line) - of_others(line) for line in formatted], dtype=np.float64)
         if self.ends:
@@ -70,7 +56,6 @@ class KenLM(Rival):
         return scores
 
     def save(self, folder: Path) -> None:
-        """Copy both models."""
         for name in ("nu", "de"):
             shutil.copy(self._path(name), folder)
 

@@ -31,33 +31,27 @@ class Ours(Rival):
         return ("units",)
 
     def format(self, texts: pa.Array, labels: Bools | None = None) -> pa.Array:
-        """Return the contexts as they are."""
         return texts
 
     def read(self, formatted: pa.Array, labels: Bools | None) -> None:
-        """Count."""
         task = self.task
         if self.reads_documents and task.documents is not None:
             self.counts = rg.count(task.documents, n=task.n, targets=[task.target], spans=self.spans, threads=1)
         else:
             assert labels is not None
+            names = np.where(labels, task.target, "O")
+            options: dict[str, Any] = {"targets": [task.target], "spans": self.spans, "n": task.n}
             firsts = range(0, len(formatted), PART)
-            self.counts = reduce(add, (self._count(formatted[i : i + PART], labels[i : i + PART]) for i in firsts))
-
-    def _count(self, texts: pa.Array, labels: Bools) -> rg.Counts:
-        names = np.where(labels, self.task.target, "O")
-        return rg.Counts.from_contexts(texts, names, targets=[self.task.target], spans=self.spans, n=self.task.n)
+            parts = ((formatted[i : i + PART], names[i : i + PART]) for i in firsts)
+            self.counts = reduce(add, (rg.Counts.from_contexts(*part, **options) for part in parts))
 
     def fit(self, **setting: Any) -> None:
-        """Fit."""
         self.model = rg.fit(self.counts, self.task.target, **{"estimator": self.estimator, **setting})
 
     def score(self, formatted: pa.Array) -> Floats:
-        """Return the log ratios."""
         return self.model.log_ratio(formatted)
 
     def save(self, folder: Path) -> None:
-        """Save the model."""
         self.model.save(folder / "model.rgm")
 
 
@@ -74,7 +68,6 @@ class Backoff(Ours):
         return ("units", f"suffixes:{longest[0]}", f"shapes:{longest[1]}")
 
     def fit(self, worth: float, tau: float, **setting: Any) -> None:  # type: ignore[override]
-        """Fit; a prior is worth so many contexts of the denominator."""
         n_de = self.counts.sizes(self.task.target)[1]
         super().fit(lam=worth / n_de, tau=tau, **setting)
 
@@ -89,7 +82,6 @@ class OneMegabyte(Backoff):
     """The same, kept in one megabyte."""
 
     def fit(self, **setting: Any) -> None:  # type: ignore[override]
-        """Fit."""
         super().fit(**setting, max_bytes=1_000_000)
 
 

@@ -9,14 +9,15 @@ import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from benchmarks.measuring import own_peak_bytes
+from benchmarks.measuring import own_peak_bytes, parser, timed
 from benchmarks.rivals import Bools, Floats, Rival, Task, load
 from benchmarks.rivals.data import Data
 from raregram.measure.evaluate import f1_score, top_hits
@@ -28,21 +29,22 @@ GIGABYTE = 1 << 30
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("size", type=int)
-    parser.add_argument("target")
-    parser.add_argument("rival")
-    parser.add_argument("--k", type=int, default=K.default)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--setting", type=json.loads, help="this one, without choosing on validation")
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds; no new setting is tried near the end")
-    parser.add_argument("--memory", type=float, default=16.0, help="gigabytes that may be taken")
-    parser.add_argument("--warm", type=float, default=2.0, help="seconds of scoring before the clock starts")
-    arguments = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("data", type=Path)
+    options.add_argument("size", type=int)
+    options.add_argument("target")
+    options.add_argument("rival")
+    options.add_argument("--k", type=int, default=K.default)
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--setting", type=json.loads, help="this one, without choosing on validation")
+    options.add_argument("--limit", type=float, default=600.0, help="seconds; no new setting is tried near the end")
+    options.add_argument("--memory", type=float, default=16.0, help="gigabytes that may be taken")
+    options.add_argument("--warm", type=float, default=2.0, help="seconds of scoring before the clock starts")
+    arguments = options.parse_args()
     limit = int(arguments.memory * GIGABYTE)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    report = _silence()
+    report = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever the tools print goes to standard error
     try:
         result = measure(arguments)
     except MemoryError:
@@ -57,24 +59,24 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     began = time.perf_counter()
     pa.set_cpu_count(1)
     data = Data(arguments.data)
-    documents = data.documents(arguments.size)
     with tempfile.TemporaryDirectory(prefix="rival-") as scratch:
-        task = Task(arguments.target, data.n, Path(scratch), documents, arguments.seed)
-        rival = load(arguments.rival)(task)
-        read_seconds = _read(rival, data, arguments)
-        tried: list[dict[str, Any]] = []
-        setting = arguments.setting
-        if setting is None:
-            tried = choose(rival, data, arguments, began)
-            setting = max(tried, key=lambda entry: entry["valid_f1"])["setting"]
+        documents = data.documents(arguments.size)
+        rival = load(arguments.rival)(Task(arguments.target, data.n, Path(scratch), documents, arguments.seed))
+        formatted, labels = None, None
+        train = f"contexts-{arguments.size}"
+        if documents is None or not rival.reads_documents:
+            texts, labels = data.read(train, arguments.target)
+            formatted = rival.format(texts, labels)
+            del texts
+        read_seconds = timed(lambda: rival.read(formatted, labels))
+        tried = [] if arguments.setting is not None else choose(rival, data, arguments, began)
+        setting = max(tried, key=lambda entry: entry["valid_f1"])["setting"] if tried else arguments.setting
         if tried and tried[-1]["setting"] == setting:
             fit_seconds = tried[-1]["fit_seconds"]
         else:
-            fit_seconds, _ = timed(lambda: rival.fit(**setting))
-        test = data.types("test", arguments.target)
-        formatted = rival.format(test.texts)
-        scorings = score(rival, formatted, arguments.warm)
-        scores = scorings[-1][1]
+            fit_seconds = timed(lambda: rival.fit(**setting))
+        test = data.read("test", arguments.target)
+        scores, seconds = score(rival, rival.format(test.texts), arguments.warm)
         _check(scores, len(test.labels))
         return {
             "setting": setting,
@@ -83,30 +85,19 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             "test_f1": f1(scores, test.labels, arguments.k),
             "average_precision": average_precision(scores, test.labels),
             "share_correct": float(test.labels.mean()),
-            "contexts": data.num_contexts(arguments.size),
+            "contexts": int(pq.read_metadata(data.folder / f"{train}.parquet").num_rows),
             "types": len(scores),
             "read_seconds": read_seconds,
             "fit_seconds": fit_seconds,
-            "contexts_per_second": len(scores) / statistics.median(seconds for seconds, _ in scorings),
+            "contexts_per_second": len(scores) / seconds,
             "model_bytes": saved_bytes(rival, Path(scratch)),
             "peak_bytes": peak_bytes(),
         }
 
 
-def _read(rival: Rival, data: Data, arguments: argparse.Namespace) -> float:
-    """Let a rival read the training contexts; what reads articles itself needs none. Return the seconds."""
-    if rival.reads_documents and rival.task.documents is not None:
-        return timed(lambda: rival.read(None, None))[0]
-    train = data.contexts(arguments.size, arguments.target)
-    formatted = rival.format(train.texts, train.labels)
-    labels = train.labels
-    del train
-    return timed(lambda: rival.read(formatted, labels))[0]
-
-
 def choose(rival: Rival, data: Data, arguments: argparse.Namespace, began: float) -> list[dict[str, Any]]:
     """Measure settings on validation; leave out the rest where the time would not do for another one."""
-    valid = data.types("valid", arguments.target)
+    valid = data.read("valid", arguments.target)
     formatted = rival.format(valid.texts)
     tried: list[dict[str, Any]] = []
     longest = 0.0
@@ -114,7 +105,7 @@ def choose(rival: Rival, data: Data, arguments: argparse.Namespace, began: float
         start = time.perf_counter()
         if tried and start - began + 3 * longest > arguments.limit:
             break
-        fit_seconds, _ = timed(lambda setting=setting: rival.fit(**setting))  # type: ignore[misc]
+        fit_seconds = timed(partial(rival.fit, **setting))
         scores = rival.score(formatted)
         _check(scores, len(valid.labels))
         valid_f1 = f1(scores, valid.labels, arguments.k)
@@ -123,15 +114,16 @@ def choose(rival: Rival, data: Data, arguments: argparse.Namespace, began: float
     return tried
 
 
-def score(rival: Rival, formatted: Any, warm: float) -> list[tuple[float, Floats]]:
-    """Score all contexts some times, after whatever is loaded or compiled at first use; return seconds and scores."""
+def score(rival: Rival, formatted: Any, warm: float) -> tuple[Floats, float]:
+    """Score all contexts some times; return the scores, and the median of the seconds once everything is loaded."""
     began = time.perf_counter()
+    scores = rival.score(formatted)
     while time.perf_counter() < began + warm:
         rival.score(formatted)
-    scorings = [timed(lambda: rival.score(formatted))]
-    while len(scorings) < SCORINGS and scorings[0][0] < LONG:
-        scorings.append(timed(lambda: rival.score(formatted)))
-    return scorings
+    seconds = [timed(lambda: rival.score(formatted))]
+    while len(seconds) < SCORINGS and seconds[0] < LONG:
+        seconds.append(timed(lambda: rival.score(formatted)))
+    return scores, statistics.median(seconds)
 
 
 def f1(scores: Floats, correct: Bools, k: int) -> float:
@@ -164,25 +156,11 @@ def peak_bytes() -> int:
     return max(own_peak_bytes(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
 
 
-def timed(task: Callable[[], Any]) -> tuple[float, Any]:
-    """Return the seconds that a task takes, and what it returns."""
-    start = time.perf_counter()
-    result = task()
-    return time.perf_counter() - start, result
-
-
 def _check(scores: Floats, number: int) -> None:
     if scores.shape != (number,):
         raise ValueError(f"{number} contexts gave scores of the shape {scores.shape}")
     if np.isnan(scores).all():
         raise ValueError("every score is NaN")
-
-
-def _silence() -> Any:
-    """Send to standard error whatever the tools print; return a file for the result."""
-    report = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    return report
 
 
 if __name__ == "__main__":

@@ -57,27 +57,23 @@ def _overview(found: dict[str, Any]) -> list[str]:
         return []
     largest = max(size for size, _, _ in real)
     by_target = {target: {e["rival"]: e for e in measured} for size, target, measured in real if size == largest}
-    names = set.intersection(*(set(entries) for entries in by_target.values()))
     titles = [f"{what} {target}" for target in by_target for what in ("F1", "AP")]
     lines = [
-        f"| training size {largest:,} | {' | '.join(titles)} | s to a model | contexts/s | peak memory | model |"
+        f"| training size {largest:,} | {' | '.join(titles)} | s to a model | contexts/s | peak memory | model |",
+        f"|---|{'--:|' * (len(titles) + 4)}",
     ]
-    lines += [f"|---|{'--:|' * (len(titles) + 4)}"]
 
-    def mean(name: str, key: str) -> float:
-        return statistics.mean(float(entries[name][key]) for entries in by_target.values())
+    def means(name: str) -> Entry:
+        keys = ("test_f1", *TIMINGS)
+        return {key: statistics.mean(entries[name][key] for entries in by_target.values()) for key in keys}
 
-    for name in sorted(names, key=lambda name: (-mean(name, "test_f1"), mean(name, "read_seconds"))):
-        mark = "**" if find(name).ours else ""
-        cells = [f"{mark}{find(name).title}{mark}"]
+    names = set.intersection(*(set(entries) for entries in by_target.values()))
+    overall = {name: means(name) for name in names}
+    for name in sorted(names, key=lambda name: (-overall[name]["test_f1"], overall[name]["read_seconds"])):
+        cells = [_title(name)]
         for entries in by_target.values():
             cells += [f"{entries[name]['test_f1']:.3f}", f"{entries[name]['average_precision']:.3f}"]
-        cells += [
-            f"{mean(name, 'read_seconds') + mean(name, 'fit_seconds'):,.1f}",
-            f"{mean(name, 'contexts_per_second'):,.0f}",
-            f"{mean(name, 'peak_bytes') / 1e6:,.0f} MB",
-            f"{mean(name, 'model_bytes') / 1e6:,.2f} MB",
-        ]
+        cells += [f"{total(overall[name]):,.1f}", *_speed_and_size(overall[name])]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
@@ -87,19 +83,19 @@ def _is_accurate(measured: Sequence[Entry]) -> bool:
     return bool(measured) and measured[0]["target"] != SIGNAL
 
 
+def _title(name: str) -> str:
+    return f"**{find(name).title}**" if find(name).ours else find(name).title
+
+
+def _speed_and_size(entry: Entry) -> list[str]:
+    memory, model = f"{entry['peak_bytes'] / 1e6:,.0f} MB", f"{entry['model_bytes'] / 1e6:,.2f} MB"
+    return [f"{entry['contexts_per_second']:,.0f}", memory, model]
+
+
 def _row(entry: Entry) -> str:
-    mark = "**" if find(entry["rival"]).ours else ""
-    cells = [
-        f"{mark}{find(entry['rival']).title}{mark}",
-        f"{entry['test_f1']:.4f}",
-        f"{entry['average_precision']:.4f}",
-        f"{entry['read_seconds']:.2f}",
-        f"{entry['fit_seconds']:.2f}",
-        f"{entry['contexts_per_second']:,.0f}",
-        f"{entry['peak_bytes'] / 1e6:,.0f} MB",
-        f"{entry['model_bytes'] / 1e6:,.2f} MB",
-    ]
-    return f"| {' | '.join(cells)} |"
+    accuracy = [f"{entry[key]:.4f}" for key in ("test_f1", "average_precision")]
+    seconds = [f"{entry[key]:.2f}" for key in ("read_seconds", "fit_seconds")]
+    return f"| {' | '.join([_title(entry['rival']), *accuracy, *seconds, *_speed_and_size(entry)])} |"
 
 
 def write_figure(found: dict[str, Any], out: Path) -> None:
@@ -138,11 +134,9 @@ def write_figure(found: dict[str, Any], out: Path) -> None:
 
 def _draw(axes: Any, measured: Sequence[Entry], xs: Sequence[float], numbers: dict[str, int]) -> None:
     for entry, x in zip(measured, xs, strict=True):
-        name = entry["rival"]
-        axes.scatter([max(x, 1e-3)], [entry["test_f1"]], s=150, color=_colour(name), alpha=0.9, zorder=2)
-        axes.annotate(
-            str(numbers[name]), (max(x, 1e-3), entry["test_f1"]), ha="center", va="center", fontsize=8, color="white"
-        )
+        name, point = entry["rival"], (max(x, 1e-3), entry["test_f1"])
+        axes.scatter(*point, s=150, color=_colour(name), alpha=0.9, zorder=2)
+        axes.annotate(str(numbers[name]), point, ha="center", va="center", fontsize=8, color="white")
     axes.set_xscale("log")
     axes.grid(alpha=0.3)
 
@@ -181,20 +175,16 @@ def _verdicts(ours: Entry, rivals: Sequence[Entry]) -> Iterator[str]:
         yield _verdict(True, "at least 10 x faster than the fastest rival within 10 % of our F1: there is none")
     quickest = max(rivals, key=lambda entry: float(entry["contexts_per_second"]))
     speed = ours["contexts_per_second"] / quickest["contexts_per_second"]
-    yield _verdict(
-        speed >= 5, f"scores from text {speed:.1f} x as fast as {find(quickest['rival']).title} (wanted 5)"
-    )
+    text = f"scores from text {speed:.1f} x as fast as {find(quickest['rival']).title} (wanted 5)"
+    yield _verdict(speed >= 5, text)
 
 
 def _faster(ours: Entry, other: Entry, wanted: float, what: str) -> str:
     """Compare the seconds from text to a model; say also how the fits alone compare."""
     ratio = total(other) / total(ours)
     alone = other["fit_seconds"] / ours["fit_seconds"]
-    return _verdict(
-        ratio >= wanted,
-        f"a model {ratio:.1f} x faster than {find(other['rival']).title} (wanted {wanted:g}; {what}); "
-        f"fit alone {alone:.1f} x",
-    )
+    text = f"a model {ratio:.1f} x faster than {find(other['rival']).title} (wanted {wanted:g}; {what})"
+    return _verdict(ratio >= wanted, f"{text}; fit alone {alone:.1f} x")
 
 
 def _verdict(reached: bool, text: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,8 +21,7 @@ FOR_SVD = 200_000
 class Ulsif(OneHot):
     """What it can take: the two nearest words, one-hot, made dense in 50 dimensions, and a sample of each class.
 
-    With all ten words, so few dimensions hold the most frequent words alone, and it finds nothing.
-
+    With all ten words, so few dimensions are the most frequent words alone, and it finds nothing.
     It is made for few points in a few dimensions. It chooses the width of its kernels and the ridge itself, by
     cross-validation, which makes square matrices as large as the smaller sample.
     """
@@ -32,13 +29,11 @@ class Ulsif(OneHot):
     settings = tuple({"kernels": kernels} for kernels in (100, 300))
 
     def format(self, texts: pa.Array, labels: Bools | None = None) -> list[str]:
-        """Return lines of the nearest words."""
         words = min(NEAREST, self.task.n)
         nearest = [pc.binary_join_element_wise(*columns(part, self.task.n)[-words:], " ") for _, part in parts(texts)]
         return marked_list(pa.chunked_array(nearest), words)
 
     def read(self, formatted: list[str], labels: Bools | None) -> None:
-        """Find the dimensions in a sample, and project a sample of each class."""
         assert labels is not None
         rng = np.random.default_rng(self.task.seed)
         super().read(formatted, labels)
@@ -52,25 +47,13 @@ class Ulsif(OneHot):
         del self.matrix
 
     def fit(self, kernels: int) -> None:  # type: ignore[override]
-        """Learn."""
         np.random.seed(self.task.seed)  # noqa: NPY002 - it draws its centres from there
         ratio: Any = densratio(*self.samples, method="uLSIF", kernel_num=kernels, verbose=False)
-        self.model = (self.svd, ratio)
+        self.model = (self.vectorizer, self.svd, ratio)
 
     def score(self, formatted: list[str]) -> Floats:
-        """Return the density ratio."""
-        svd, ratio = self.model
-        dense = svd.transform(self.vectorizer.transform(formatted))
-        return np.concatenate(
-            [_ratio(ratio, dense[first : first + 10_000]) for first in range(0, len(dense), 10_000)]
-        )
-
-    def save(self, folder: Path) -> None:
-        """Pickle the vocabulary, the projection and the kernels."""
-        svd, ratio = self.model
-        with (folder / "model.pickle").open("wb") as file:
-            pickle.dump((self.vectorizer, svd, ratio), file, protocol=5)
-
-
-def _ratio(ratio: Any, dense: Any) -> Floats:
-    return np.asarray(ratio.compute_density_ratio(dense), dtype=np.float64).ravel()
+        vectorizer, svd, ratio = self.model
+        dense = svd.transform(vectorizer.transform(formatted))
+        parts = (dense[first : first + 10_000] for first in range(0, len(dense), 10_000))
+        ratios = [np.asarray(ratio.compute_density_ratio(part), dtype=np.float64).ravel() for part in parts]
+        return np.concatenate(ratios)

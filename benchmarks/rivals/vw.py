@@ -24,7 +24,6 @@ class VowpalWabbit(Rival):
     files = 0
 
     def format(self, texts: pa.Array, labels: Bools | None = None) -> tuple[Path, int]:
-        """Write a file in its format; return also how many contexts it has."""
         self.files += 1
         path = self.task.scratch / f"contexts-{self.files}.txt"
         return write_lines(path, (self._lines(part, labels, first) for first, part in parts(texts))), len(texts)
@@ -36,11 +35,9 @@ class VowpalWabbit(Rival):
         return lines if labels is None else with_labels(lines, labels[first : first + len(lines)], "1 ", "-1 ")
 
     def read(self, formatted: tuple[Path, int], labels: Bools | None) -> None:
-        """Keep the file's name."""
         self.file = formatted[0]
 
     def fit(self, passes: int, rate: float) -> None:  # type: ignore[override]
-        """Learn."""
         cache = self.task.scratch / "cache"
         words = ["-d", self.file, "-f", self._model, "--loss_function", "logistic", "-b", BITS, "-l", rate]
         if passes > 1:
@@ -49,7 +46,6 @@ class VowpalWabbit(Rival):
         cache.unlink(missing_ok=True)
 
     def score(self, formatted: tuple[Path, int]) -> Floats:
-        """Return the log odds."""
         path, contexts = formatted
         predicted = self.task.scratch / "predicted.txt"
         _drive("-t", "-i", self._model, "-d", path, "-p", predicted)
@@ -60,7 +56,6 @@ class VowpalWabbit(Rival):
         return scores
 
     def save(self, folder: Path) -> None:
-        """Copy the model."""
         shutil.copy(self._model, folder)
 
     @property

@@ -3,8 +3,8 @@
 The environment says when. KILL_AT_EVENT=k: before the k-th change of a name or a file in a folder of KILL_FOLDERS
 (opening for writing, renaming, removing, making, locking, syncing), with all processes of its group. KILL_AT_BYTE=n:
 when a file grows beyond n bytes, whichever library writes it; the kernel does that, and no handler runs.
-KILL_LOG=path: never, but write the events down. KILL_CLOCK=1: the clock that measures short times ticks once whenever
-it is read, so that measured times, too, are the same in every run.
+KILL_LOG=path: never, but write the events down. KILL_CLOCK=1: the clocks that measure short times tick once whenever
+they are read, so that measured times, too, are the same in every run.
 """
 
 from __future__ import annotations
@@ -34,26 +34,12 @@ FOLDERS = tuple(os.environ.get("KILL_FOLDERS", "").split(os.pathsep))
 MOMENT = int(os.environ.get("KILL_AT_EVENT", "0"))
 LOG = os.environ.get("KILL_LOG")
 
-events = count(1)
+events, ticks = count(1), count()
 sync = os.fsync
 
 
-def install() -> None:
-    """Do what the environment says."""
-    if MOMENT or LOG:
-        os.fsync = audited_sync  # it is the one call without an event of its own
-        sys.addaudithook(watch)
-    if at_byte := os.environ.get("KILL_AT_BYTE"):
-        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (int(at_byte), int(at_byte)))
-    if "KILL_CLOCK" in os.environ:
-        ticks = count()
-        time.perf_counter = lambda: next(ticks) / 1024
-
-
 def audited_sync(fd: Any) -> None:
-    """Tell of a sync before it is done."""
+    """Report a sync before it is done."""
     sys.audit("os.fsync", fd if isinstance(fd, int) else fd.fileno())
     sync(fd)
 
@@ -62,33 +48,35 @@ def watch(event: str, arguments: tuple[Any, ...]) -> None:
     """Count an event that changes something in the folders, and end this process at the chosen one."""
     if event not in EVENTS or (event == "open" and not (arguments[2] or 0) & WRITING):
         return
-    paths = [name_of(arguments[place]) for place in EVENTS[event]]
+    paths = [name_of(arguments[index]) for index in EVENTS[event]]
     in_folder = event in ("os.remove", "os.rmdir") and arguments[-1] not in (-1, None)  # relative to an open folder
     if not in_folder and not any(path.startswith(FOLDERS) for path in paths):
         return
     number = next(events)
-    if LOG:
-        note(f"{event} {paths[0]}\n")
+    if LOG:  # opened for each event, since another process of the run may write to it too
+        handle = os.open(LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.write(handle, f"{event} {paths[0]}\n".encode())
+        os.close(handle)
     elif number == MOMENT:
         os.kill(0, signal.SIGKILL)
 
 
 def name_of(file: Any) -> str:
     """Return the path of a file, which may be open."""
-    if isinstance(file, int):
-        try:
-            return str(Path(f"/proc/self/fd/{file}").readlink())
-        except OSError:
-            return ""
-    return os.path.abspath(os.fsdecode(file))  # noqa: PTH100 - `Path.resolve` would follow links
+    if not isinstance(file, int):
+        return os.path.abspath(os.fsdecode(file))  # noqa: PTH100 - `Path.resolve` would follow links
+    try:
+        return str(Path(f"/proc/self/fd/{file}").readlink())
+    except OSError:
+        return ""
 
 
-def note(line: str) -> None:
-    """Write down an event; the log is opened for each, since another process of the run may write to it too."""
-    assert LOG is not None
-    handle = os.open(LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.write(handle, line.encode())
-    os.close(handle)
-
-
-install()
+if MOMENT or LOG:
+    os.fsync = audited_sync  # it is the one call without an event of its own
+    sys.addaudithook(watch)
+if at_byte := os.environ.get("KILL_AT_BYTE"):
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(at_byte), int(at_byte)))
+if "KILL_CLOCK" in os.environ:
+    time.perf_counter = time.process_time = lambda: next(ticks) / 1024

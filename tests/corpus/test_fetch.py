@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -409,6 +410,15 @@ def test_a_download_killed_in_the_middle_starts_anew(server, home):
     fetched = fetch_reuters(server.url)
     assert contents(fetched) == CONTENT
     assert left_in(home) == {fetched.digest[:16], "current.json"}
+
+
+def test_a_download_that_fills_the_disk_names_the_cache(server, home, monkeypatch):
+    def fill(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("raregram.corpus.fetch._copy", fill)
+    with pytest.raises(FileError, match=r"cannot use the cache .*reuters-21578: No space left on device\."):
+        fetch_reuters(server.url)
 
 
 def test_servers_that_say_no_are_quoted(server):

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -425,6 +426,17 @@ def test_a_row_of_csv_that_is_too_long_is_refused(tmp_path, monkeypatch, content
         FileError, match=r"c\.csv: the first row must name the columns, and no row may have more than"
     ):
         read_counts([str(tmp_path / "c.csv")])
+
+
+@pytest.mark.parametrize("name", ["c.csv", "c.csv.gz"])
+def test_the_threads_that_read_csv_ahead_do_not_call_python(tmp_path, monkeypatch, name):
+    """They may still read when a command ends with an error, and the interpreter would abort."""
+    opened, given = pyarrow.csv.open_csv, []
+    monkeypatch.setattr(pyarrow.csv, "open_csv", lambda source, *more: given.append(source) or opened(source, *more))
+    data = b"ngram,label\na b,X\n"
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    read_counts([str(tmp_path / name)])
+    assert [isinstance(source, pa.NativeFile) for source in given] == [True, True]
 
 
 def test_an_ngram_of_thousands_of_words_is_no_wrong_call(tmp_path):

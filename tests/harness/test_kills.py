@@ -115,6 +115,10 @@ def test_litter_after_a_rerun_is_noticed(calm, tmp_path, monkeypatch):
     crashes.rerun(commands.named("merge"), crashes.Workplace(tmp_path), calm, checks)
     assert checks.reruns_equal == 1
     assert checks.faults == ["after the rerun these are not as they should be: ['.a.txt.tmp', 'TMPDIR/forgotten']"]
+    (tmp_path / "run" / ".a.txt.tmp").unlink()
+    (tmp_path / "tmp" / "forgotten").rename(tmp_path / "tmp" / "0139cpyc")  # as Python tries the folder
+    crashes.rerun(commands.named("merge"), crashes.Workplace(tmp_path), calm, checks)
+    assert checks.reruns_equal == 2
 
 
 @pytest.mark.harness
@@ -129,13 +133,8 @@ def test_the_hook_ends_a_process_at_its_event_and_at_its_byte(place):
     ]:
         for path in (place.run / "x", place.run / "y"):
             path.unlink(missing_ok=True)
-        done = subprocess.run(
-            [sys.executable, "-c", writes],
-            cwd=place.run,
-            env={**os.environ, **place.environment, **more},
-            start_new_session=True,
-            check=False,
-        )
+        options = {"cwd": place.run, "env": {**os.environ, **place.environment, **more}, "start_new_session": True}
+        done = subprocess.run([sys.executable, "-c", writes], check=False, **options)
         assert done.returncode == code
         assert {name: (place.run / name).stat().st_size for name in "xy" if (place.run / name).exists()} == left
 
@@ -277,9 +276,8 @@ def test_two_runs_do_not_share_unfinished_work(tmp_path):
 
 def test_an_experiment_whose_report_fails_keeps_what_it_has_measured(inputs, tmp_path, monkeypatch):
     config = Config(corpus=(str(inputs / "a.jsonl"),), n=3, k=15, sizes=(2,), lams=(1e-3,), targets=("LOC",))
-    monkeypatch.setattr(
-        "raregram.measure.experiment.run", lambda config, corpus, work, say: (work / "cells").touch() or {}
-    )
+    run = "raregram.measure.experiment.run"
+    monkeypatch.setattr(run, lambda config, corpus, work, say: (work / "cells").touch() or {})
     with pytest.raises(RuntimeError, match="no report"), experiments._run(config, tmp_path, quiet=True):
         raise RuntimeError("no report")
     assert [path.name for path in tmp_path.glob(".work-*/[!.]*")] == ["cells"]

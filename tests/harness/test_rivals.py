@@ -8,7 +8,6 @@ import random
 import statistics
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +15,11 @@ import pytest
 
 import raregram as rg
 from benchmarks import install
+from benchmarks.measuring import PROJECT, output_of
 from benchmarks.rivals import REGISTRY, summary
 from benchmarks.rivals import data as rival_data
 from raregram.measure.experiment import Config
 
-PROJECT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = PROJECT / ".venv-bench"
 PYTHON = ENVIRONMENT / "bin/python"
 SIZE, K = 150, 200
@@ -28,8 +27,9 @@ CONFIG = Config(n=4, targets=("LOC",))
 CLUES = ["in", "at", "near", "from"]
 
 pytestmark = pytest.mark.harness
+INSTALLED = json.loads((ENVIRONMENT / "rivals.json").read_text()) if (ENVIRONMENT / "rivals.json").exists() else {}
 needs_environment = pytest.mark.skipif(
-    not (ENVIRONMENT / "rivals.json").exists(), reason="python -m benchmarks.install makes the rivals' environment"
+    not INSTALLED, reason="python -m benchmarks.install makes the rivals' environment"
 )
 
 BAD_RIVALS = """
@@ -88,14 +88,8 @@ def run_contest(data, out, *options):
     (out / "bad_rivals.py").write_text(BAD_RIVALS)
     command = [PYTHON, "-m", "benchmarks.contest", "--data", data.folder, "--out", out, "--python", PYTHON]
     command += ["--sizes", SIZE, "--targets", "LOC", "--k", K, "--warm", "0", *options]
-    done = subprocess.run(
-        [str(word) for word in command],
-        cwd=PROJECT,
-        env={**os.environ, "PYTHONPATH": str(out)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    options = {"cwd": PROJECT, "env": {**os.environ, "PYTHONPATH": str(out)}, "capture_output": True, "text": True}
+    done = subprocess.run(list(map(str, command)), check=False, **options)
     assert done.returncode == 0, done.stderr
     return json.loads((out / "results.json").read_text())["entries"], done
 
@@ -114,8 +108,7 @@ def contest(data, tmp_path_factory):
 @pytest.mark.parametrize("name", [name for name, entry in REGISTRY.items() if not entry.on_request])
 def test_every_rival_finds_the_signal_or_could_not_be_installed(contest, name):
     entry = contest[1][f"{SIZE} LOC {name}"]
-    installed = json.loads((ENVIRONMENT / "rivals.json").read_text())
-    missing = [f"{need}: {installed[need]}" for need in REGISTRY[name].needs if installed[need] != "ok"]
+    missing = [f"{need}: {INSTALLED[need]}" for need in REGISTRY[name].needs if INSTALLED[need] != "ok"]
     if missing:
         assert entry["failed"] == "; ".join(missing)
         return
@@ -123,30 +116,18 @@ def test_every_rival_finds_the_signal_or_could_not_be_installed(contest, name):
     assert entry["average_precision"] > 3 * entry["share_correct"]
     assert np.isfinite(list(entry["rounds"][0].values())).all()
     assert min(entry["model_bytes"], entry["peak_bytes"], entry["contexts_per_second"]) > 0
-    assert entry["setting"] in [one["setting"] for one in entry["tried"]]
-    assert max(one["valid_f1"] for one in entry["tried"]) == next(
-        one["valid_f1"] for one in entry["tried"] if one["setting"] == entry["setting"]
-    )
+    tried = {json.dumps(one["setting"]): one["valid_f1"] for one in entry["tried"]}
+    assert max(tried.values()) == tried[json.dumps(entry["setting"])]
 
 
 @needs_environment
 def test_autotuned_fasttext(data):
-    if json.loads((ENVIRONMENT / "rivals.json").read_text())["fasttext"] != "ok":
+    if INSTALLED["fasttext"] != "ok":
         pytest.skip("fastText could not be installed")
-    command = [
-        PYTHON,
-        "-m",
-        "benchmarks.rivals.run",
-        data.folder,
-        SIZE,
-        "LOC",
-        "fasttext-autotune",
-        "--setting",
-        '{"seconds": 3}',
-    ]
-    printed = subprocess.run(
-        [str(word) for word in command], cwd=PROJECT, check=True, capture_output=True, text=True
-    ).stdout
+    setting = ["--setting", '{"seconds": 3}']
+    printed = output_of(
+        PYTHON, "-m", "benchmarks.rivals.run", data.folder, SIZE, "LOC", "fasttext-autotune", *setting
+    )
     result = json.loads(printed)
     assert result["average_precision"] > 3 * result["share_correct"], result
 
@@ -167,7 +148,7 @@ def test_f1_is_that_of_a_computation_by_hand(contest, data):
     setting = entry["setting"]
     lam = setting["worth"] / (counts.totals[0] - counts.totals[1])
     model = rg.fit(counts, "LOC", "backoff", lam=lam, tau=setting["tau"])
-    test = data.types("test", "LOC")
+    test = data.read("test", "LOC")
     scores = model.log_ratio(test.texts.to_pylist())
     best = sorted(range(len(scores)), key=lambda row: (-scores[row], row))[:K]
     hits = sum(bool(test.labels[row]) for row in best)
@@ -201,9 +182,7 @@ def test_a_second_run_measures_only_what_is_missing(contest, data):
     options = ("--rounds", "2", "--rivals", ",".join(names))
     after, _ = run_contest(data, out, *options)
     keys = [f"{SIZE} LOC {name}" for name in names]
-    assert {key: entry for key, entry in after.items() if key not in keys} == {
-        key: entry for key, entry in before.items() if key not in keys
-    }
+    assert {**before, **{key: after[key] for key in keys}} == after
     for key in keys:
         assert len(after[key]["rounds"]) == 2
         assert after[key]["rounds"][0] == before[key]["rounds"][0]
@@ -225,7 +204,7 @@ def test_limits_of_time_and_memory(data, tmp_path):
 
 
 def test_contexts_are_those_that_raregram_counts(data):
-    train = data.contexts(SIZE, "LOC")
+    train = data.read(f"contexts-{SIZE}", "LOC")
     labels = np.where(train.labels, "LOC", "O")
     spans = ["units", "whole"]
     counted = rg.count(data.documents(SIZE), n=4, targets=["LOC"], spans=spans)

@@ -224,11 +224,11 @@ def _csv_batches(source: str) -> Iterator[pa.RecordBatch]:
     path = buffered(source)  # since it is opened twice
     block = pyarrow.csv.ReadOptions(block_size=LONGEST_ROW)
     quoted = pyarrow.csv.ParseOptions(newlines_in_values=True)
-    try:
-        with open_bytes(path) as stream, pyarrow.csv.open_csv(stream, block, quoted) as reader:
+    try:  # `raw` is Arrow's own stream, since the threads that read ahead must not call Python
+        with open_bytes(path) as stream, pyarrow.csv.open_csv(stream.raw, block, quoted) as reader:
             as_text = dict.fromkeys(reader.schema.names, pa.string())
         convert = pyarrow.csv.ConvertOptions(column_types=as_text, strings_can_be_null=False)
-        with open_bytes(path) as stream, pyarrow.csv.open_csv(stream, block, quoted, convert) as reader:
+        with open_bytes(path) as stream, pyarrow.csv.open_csv(stream.raw, block, quoted, convert) as reader:
             yield from reader
     except FileError as error:
         if not re.search("straddles two block|cannot infer number of columns", str(error)):

@@ -6,6 +6,7 @@ Content lies in a folder named by its digest, which gets its name only when it i
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import json
@@ -214,6 +215,8 @@ def _download(url: str, path: Path, progress: Progress) -> Path:
     except FileError:
         raise
     except (OSError, HTTPException, ValueError) as error:  # ValueError: of a host that is no name
+        if getattr(error, "errno", None) == errno.ENOSPC:  # that is the cache's fault
+            raise
         raise FileError(f"cannot download {url}: {error}") from error
     if length is not None and length.strip() != str(path.stat().st_size):
         raise FileError(f"cannot download {url}: it was cut off after {path.stat().st_size:,} bytes. Run again")
