@@ -62,7 +62,7 @@ def as_dictionary(counts):
     """A count table as {(start, end, items): [total, targets...]}."""
     items = counts.items.to_pylist()
     return {
-        (*span, tuple(items[number] for number in key)): values
+        (*span.columns(counts.n), tuple(items[number] for number in key)): values
         for span, part in counts.rows.items()
         for key, values in zip(part.keys.tolist(), part.values.tolist(), strict=True)
     }

@@ -342,11 +342,11 @@ def test_letters_of_tagged_words_have_their_spans_in_letters(tmp_path):
         n=3, kind="letters", spans=["whole"],
     )  # fmt: skip
     assert counts == by_items
-    part = counts.rows[0, 3]
+    part = counts.rows["item", 0, 3]
     at_target = part.keys[part.values[:, 1] > 0]
     assert ["".join(counts.items[n].as_py() for n in key) for key in at_target.tolist()] == ["in "]
     right = rg.count(tmp_path / "x.txt", n=2, kind="letters", spans=["whole"], side="right")
-    part = right.rows[0, 2]
+    part = right.rows["item", 0, 2]
     (key,) = part.keys[part.values[:, 1] > 0].tolist()
     assert "".join(right.items[n].as_py() for n in key) == " n"
     one_letter_words = [{"items": list("abcd"), "spans": [(2, 3, "X")]}]  # words all the same

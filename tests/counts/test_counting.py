@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import raregram as rg
 from conftest import as_dictionary
 from raregram.counts.count import local
-from raregram.counts.table import parse_spans
+from raregram.counts.spans import parse_spans
 from raregram.errors import InputError, ParameterError
 from raregram.text.shapes import word_shape
 
@@ -49,7 +49,7 @@ PLANS = st.fixed_dictionaries(
 def naive(corpus_, n, *, side="left", targets=None, spans=("units",), pad=False, min_count=1, labels=None):
     """Count context by context with dictionaries: {(start, end, items): {column: frequency}} and the totals."""
     table, totals = {}, {}
-    wanted = parse_spans(spans, n, side)
+    wanted = [span.columns(n) for span in parse_spans(spans, n, side)]
     if targets is None:
         found = {label for document in corpus_ for _, _, label in document["spans"]}
         targets = {(labels or {}).get(label, label) for label in found}

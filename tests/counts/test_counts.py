@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import raregram as rg
 from conftest import as_dictionary, corpora
+from raregram.counts.spans import Span, parse_spans, span_names, suffix, suffix_lengths
 from raregram.counts.storage import SpanRows
-from raregram.counts.table import name_span, parse_spans, span_names, suffix, suffix_lengths
 from raregram.errors import FileError, InputError, ParameterError
 
 TARGETS = ["LOC", "PER"]
@@ -113,9 +113,9 @@ def test_a_count_file_is_plain_parquet(counts, tmp_path):
     table = pq.read_table(path)
     assert table.column_names == ["start", "end", "items", "total", "f_LOC", "f_PER"]
     rows = [row for row in table.to_pylist() if row["start"] == 3 and row["items"] == ["in"]]
-    f_nu, f_de = counts.frequencies((3, 4), "LOC", "all")
+    f_nu, f_de = counts.frequencies(Span("item", 3, 4), "LOC", "all")
     number = counts.items.to_pylist().index("in")
-    at = counts.rows[3, 4].keys[:, 0].tolist().index(number)
+    at = counts.rows["item", 3, 4].keys[:, 0].tolist().index(number)
     assert [(row["total"], row["f_LOC"]) for row in rows] == [(f_de[at], f_nu[at])]
 
 
@@ -149,7 +149,7 @@ def test_totals_may_be_larger_than_what_a_table_lists():
 def test_frequencies_up_to_2_53_stay_exact():
     most = 2**53 - 1
     counts = rg.Counts.from_ngrams(["a b", "a c"], [most - 1, 0], [0, 1])
-    f_nu, f_de = counts.frequencies((0, 1), "target")
+    f_nu, f_de = counts.frequencies(Span("item", 0, 1), "target")
     assert (f_nu.tolist(), f_de.tolist()) == ([most - 1], [1])
     one = rg.Counts.from_ngrams(["a b"], [0], [1])
     assert (counts + one) - one == counts
@@ -158,14 +158,14 @@ def test_frequencies_up_to_2_53_stay_exact():
 
 
 def test_spans_by_side():
-    assert parse_spans(["suffixes:9"], 3, "left") == [(0, 1), (1, 2), (2, 3), (1, 3), (0, 3)]
-    assert parse_spans(["suffixes:2"], 3, "right") == [(0, 1), (1, 2), (2, 3), (0, 2)]
-    assert parse_spans("whole", 1, "left") == [(0, 1)]
+    assert columns(["suffixes:9"], 3, "left") == [(0, 1), (1, 2), (2, 3), (1, 3), (0, 3)]
+    assert columns(["suffixes:2"], 3, "right") == [(0, 1), (1, 2), (2, 3), (0, 2)]
+    assert columns("whole", 1, "left") == [(0, 1)]
 
 
 def test_every_target_has_frequencies_of_its_own():
     counts = rg.Counts.from_contexts(["a", "a", "a", "b", "b", "b"], ["LOC", "PER", "PER", "PER", None, "ORG"])
-    frequencies = {name: counts.frequencies((0, 1), name) for name in ("LOC", "ORG", "PER")}
+    frequencies = {name: counts.frequencies(Span("item", 0, 1), name) for name in ("LOC", "ORG", "PER")}
     assert {name: (f_nu.tolist(), f_de.tolist()) for name, (f_nu, f_de) in frequencies.items()} == {
         "LOC": ([1, 0], [2, 3]),
         "ORG": ([0, 1], [3, 2]),
@@ -435,7 +435,7 @@ def test_targets_can_be_chosen_again():
     assert as_dictionary(other) == {(0, 1, ("a",)): [2, 0, 1], (0, 1, ("b",)): [1, 0, 0]}
     assert counts.with_targets(["LOC", "PER"]) == counts
     assert counts.with_targets([]).totals.tolist() == [3]
-    assert {other.totals.dtype, other.rows[0, 1].values.dtype} == {np.dtype(np.int64)}
+    assert {other.totals.dtype, other.rows["item", 0, 1].values.dtype} == {np.dtype(np.int64)}
 
 
 def test_arithmetic_is_for_count_tables():
@@ -510,10 +510,23 @@ def test_what_was_never_added_is_named_with_its_place():
         both - crossed
 
 
-def test_names_of_places():
-    assert name_span((0, 2), 3) == "items 1 to 2"
-    assert name_span((3, 4), 3) == "shapes of items 1 to 1"
-    assert name_span((4, 6), 3) == "shapes of items 2 to 3"
+def columns(names, n, side):
+    """Spans as files store them."""
+    return [span.columns(n) for span in parse_spans(names, n, side)]
+
+
+@pytest.mark.parametrize(
+    ("span", "stored", "described"),
+    [
+        (Span("item", 0, 2), (0, 2), "items 1 to 2"),
+        (Span("shape", 0, 1), (3, 4), "shapes of items 1 to 1"),
+        (Span("shape", 1, 3), (4, 6), "shapes of items 2 to 3"),
+        (Span("any", 0, 1), (6, 7), "items 1 to 1"),
+    ],
+)
+def test_a_span_is_stored_and_described_by_its_layer(span, stored, described):
+    assert (span.columns(3), span.describe()) == (stored, described)
+    assert Span.from_columns(*stored, 3) == span
 
 
 @pytest.mark.parametrize(
@@ -534,10 +547,10 @@ def test_spans_are_said_in_words(spans, names):
 
 def test_names_of_spans_stand_for_these_spans():
     units, shapes = [(0, 1), (1, 2)], [(2, 3), (3, 4)]
-    assert parse_spans([], 2, "left") == parse_spans("units", 2, "left") == units
-    assert parse_spans(["suffixes:0"], 2, "left") == parse_spans(["suffixes:1"], 2, "right") == units
-    assert parse_spans(["shapes:0"], 2, "left") == [*units, *shapes]
-    assert parse_spans(["shapes:9"], 2, "right") == [*units, *shapes, (2, 4)]
+    assert columns([], 2, "left") == columns("units", 2, "left") == units
+    assert columns(["suffixes:0"], 2, "left") == columns(["suffixes:1"], 2, "right") == units
+    assert columns(["shapes:0"], 2, "left") == [*units, *shapes]
+    assert columns(["shapes:9"], 2, "right") == [*units, *shapes, (2, 4)]
     assert len(parse_spans(["units"], 1000, "left")) == 1000
     with pytest.raises(ParameterError, match=r"n parameter of a count must be a whole number <= 1000\. Got 1001"):
         parse_spans(["units"], 1001, "left")
@@ -550,19 +563,19 @@ def test_names_of_spans_stand_for_these_spans():
 
 
 def test_a_suffix_is_next_to_the_boundary():
-    assert (suffix(2, 5, "left"), suffix(2, 5, "right")) == ((3, 5), (0, 2))
-    assert (suffix(2, 5, "left", 5), suffix(2, 5, "right", 5)) == ((8, 10), (5, 7))  # of shapes
+    assert (suffix(2, 5, "left"), suffix(2, 5, "right")) == (("item", 3, 5), ("item", 0, 2))
+    assert (suffix(2, 5, "left", "shape"), suffix(2, 5, "right", "shape")) == (("shape", 3, 5), ("shape", 0, 2))
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_the_longest_suffix_is_the_last_before_a_gap(side):
     spans = parse_spans(["suffixes:3", "shapes:2"], 5, side)
     assert suffix_lengths(spans, 5, side) == 3
-    assert suffix_lengths(spans, 5, side, 5) == 2
-    assert suffix_lengths([span for span in spans if span[1] - span[0] != 2], 5, side) == 1
+    assert suffix_lengths(spans, 5, side, "shape") == 2
+    assert suffix_lengths([span for span in spans if span.width != 2], 5, side) == 1
     assert suffix_lengths(parse_spans(["whole"], 2, side), 2, side) == 2
     assert suffix_lengths(parse_spans(["units"], 1, side), 1, side) == 1
-    assert suffix_lengths(parse_spans(["units"], 3, side), 3, side, 3) == 1  # there are no shapes at all
+    assert suffix_lengths(parse_spans(["units"], 3, side), 3, side, "shape") == 1  # there are no shapes at all
 
 
 def test_a_loaded_table_knows_its_digest_until_it_changes(counts, tmp_path):
@@ -608,19 +621,19 @@ def forged(counts, fault):
     """Return a table that no counting gives, with one fault and nothing else wrong."""
 
     def with_first_row(values):
-        unit = counts.rows[0, 1]
+        unit = counts.rows["item", 0, 1]
         row = np.concatenate([[values], unit.values[1:]])
-        return replace(counts, rows={**counts.rows, (0, 1): SpanRows((0, 1), unit.keys, row)})
+        return replace(counts, rows={**counts.rows, unit.span: SpanRows(unit.span, unit.keys, row)})
 
-    few = SpanRows((2, 6), np.zeros((1, 4), np.int32), np.array([[1, 0, 0]]))
+    few = SpanRows(Span("item", 2, 6), np.zeros((1, 4), np.int32), np.array([[1, 0, 0]]))
     return {
         "a target above its row": lambda: with_first_row([1, 2, 0]),
         "a target below zero": lambda: with_first_row([5, -1, 0]),
         "a row above all contexts": lambda: with_first_row([1001, 0, 0]),
         "a row above a target's contexts": lambda: with_first_row([1000, 999, 0]),
-        "a span beyond the contexts": lambda: replace(counts, rows={**counts.rows, (2, 6): few}),
+        "a span beyond the contexts": lambda: replace(counts, rows={**counts.rows, few.span: few}),
         "no units at a position": lambda: replace(
-            counts, rows={span: part for span, part in counts.rows.items() if span != (1, 2)}
+            counts, rows={span: part for span, part in counts.rows.items() if span != ("item", 1, 2)}
         ),
         "more contexts than are exact": lambda: replace(counts, totals=counts.totals + np.array([2**53, 0, 0])),
         "a side that is none": lambda: replace(counts, side="up"),

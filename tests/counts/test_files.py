@@ -221,18 +221,18 @@ def test_a_file_that_claims_more_rows_than_it_can_hold_is_refused_unread(files, 
 def test_what_no_counting_gives_is_refused_even_with_the_right_digest(counts, tmp_path, part):
     """A table that someone made by hand, with a digest that fits."""
     rows = dict(counts.rows)
-    unit = rows[0, 1]
+    unit = rows["item", 0, 1]
     forged = {
         "totals": replace(counts, totals=counts.totals // 100),
-        "rows": replace(counts, rows={**rows, (0, 1): replace(unit, values=unit.values[:, ::-1])}),
+        "rows": replace(counts, rows={**rows, unit.span: replace(unit, values=unit.values[:, ::-1])}),
         "double": replace(
             counts,
             rows={
                 **rows,
-                (0, 1): replace(unit, keys=np.repeat(unit.keys, 2, 0), values=np.repeat(unit.values, 2, 0)),
+                unit.span: replace(unit, keys=np.repeat(unit.keys, 2, 0), values=np.repeat(unit.values, 2, 0)),
             },
         ),
-        "negative": replace(counts, rows={**rows, (0, 1): replace(unit, values=-unit.values)}),
+        "negative": replace(counts, rows={**rows, unit.span: replace(unit, values=-unit.values)}),
         "spans": replace(counts, n=3),
         "shape": replace(counts, shape=""),
         "no name": replace(counts, shape=0),

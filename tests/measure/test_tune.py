@@ -92,7 +92,10 @@ def test_bands_split_the_types_by_their_training_frequency(counts, corpus):
     assert sum(band.hits for band in result.bands.values()) == result.overall.hits
     assert sum(band.returned for band in result.bands.values()) == 20
     seen = evaluation.training_frequency(fresh, counts)
-    naive = [contexts.count(" ".join(fresh.items[n].as_py() for n in key)) for key in fresh.rows[0, 4].keys.tolist()]
+    naive = [
+        contexts.count(" ".join(fresh.items[n].as_py() for n in key))
+        for key in fresh.rows["item", 0, 4].keys.tolist()
+    ]
     assert seen.tolist() == naive
 
 

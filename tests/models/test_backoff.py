@@ -205,7 +205,7 @@ def test_rows_are_those_that_were_counted_and_what_they_add(sample, how):
             corrections |= {(kind, tuple(outwards[:length])): step[-1] for length, step in enumerate(steps, 1)}
     held = Counter()
     for rows in model.estimator.rows():
-        start, end = rows.span
+        start, end = rows.span.columns(n)
         kind = "anywhere" if start == 2 * n else "shapes" if start >= n else "items"
         for key, frequencies, value in zip(
             rows.keys.tolist(), rows.values.tolist(), rows.terms.tolist(), strict=True
@@ -428,11 +428,11 @@ def test_more_copies_never_lower_the_ratio_with_shapes_either(sample, side, tau,
 def test_a_higher_frequency_of_one_span_never_lowers_the_ratio(sample, how, more, data):
     counts = count(sample, **how[0])
     context = data.draw(st.sampled_from(sample[0]))
-    span = data.draw(st.sampled_from([span for span in counts.spans if span[1] <= counts.n]))
-    wanted = [counts.items.to_pylist().index(item) for item in context[slice(*span)]]
+    span = data.draw(st.sampled_from([span for span in counts.spans if span.layer == "item"]))
+    wanted = [counts.items.to_pylist().index(item) for item in context[span.start : span.stop]]
     (row,) = np.flatnonzero((counts.rows[span].keys == wanted).all(axis=1))
     values = counts.rows[span].values.copy()
-    assume(span[1] - span[0] == 1 or values[row].tolist() != [1, 0])  # would begin to be held, with its f_de
+    assume(span.width == 1 or values[row].tolist() != [1, 0])  # would begin to be held, with its f_de
     n_nu, n_de = counts.sizes("T")
     values[row] += more
     totals = np.array([n_nu + n_de + more, n_nu + more])
@@ -560,8 +560,7 @@ def test_suffixes_are_held_for_their_gain_or_for_that_of_longer_ones(sample, how
         gain[suffix[:2]] = max(gain[suffix[:2]], gain[suffix])
     names, held = model.estimator.vocabulary.to_pylist(), set()
     for part in model.estimator.rows():
-        start, end = part.span
-        if start < 3 and end - start > 1:
+        if part.span.layer == "item" and part.span.width > 1:
             rows = [tuple(names[number] for number in key) for key in part.keys.tolist()]
             held |= {row[::-1] if literal.side == "left" else row for row in rows}
     for length in (2, 3):

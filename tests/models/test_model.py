@@ -17,6 +17,7 @@ from test_contracts import FITS
 import raregram as rg
 from conftest import corpora
 from raregram.counts import storage
+from raregram.counts.spans import Span, unit_spans
 from raregram.counts.storage import SpanRows, SpanTable
 from raregram.errors import FileError, ParameterError
 from raregram.measure.synthetic import SyntheticCorpus
@@ -53,7 +54,7 @@ def literal_terms(counts, items, *, target="LOC", estimator="selective", criteri
     lam = 1e-5 if lam is None else lam
     terms = []
     for k, item in enumerate(items):
-        seen = {key[0]: f for key, f in table((k, k + 1)).items()}
+        seen = {key[0]: f for key, f in table(unit_spans(4)[k]).items()}
         theta = set(seen)
         if estimator == "selective":
             in_order = sorted(seen, key=str.encode)
@@ -121,8 +122,8 @@ def test_explanations_tell_selected_from_seen_from_unknown(counts):
     first, *_, last = compact.explain(ngram).terms
     assert (first.selected, first.f_nu, first.value) == (False, None, 0.0)
     assert last.selected
-    f_nu, f_de = counts.frequencies((0, 1), "LOC")
-    at = counts.rows[0, 1].keys[:, 0].tolist().index(counts.items.to_pylist().index("the"))
+    f_nu, f_de = counts.frequencies(Span("item", 0, 1), "LOC")
+    at = counts.rows["item", 0, 1].keys[:, 0].tolist().index(counts.items.to_pylist().index("the"))
     seen = full.explain(ngram).terms[0]
     assert (seen.selected, seen.f_nu, seen.f_de, seen.value) == (False, f_nu[at], f_de[at], 0.0)
     unseen = full.explain("never of said in").terms[0]
@@ -302,12 +303,12 @@ def test_an_estimator_says_its_settings(counts, backed_off):
 
 
 def test_spans_of_each_estimator(counts, backed_off):
-    units = [(0, 1), (1, 2), (2, 3), (3, 4)]
+    units, whole = unit_spans(4), [Span("item", 0, 4)]
     models = {name: rg.fit(counts, "LOC", name) for name in ESTIMATORS if name != "backoff"}
     spans = {name: [rows.span for rows in model.estimator.rows()] for name, model in models.items()}
-    assert spans == {"mle": [(0, 4)], "direct": [(0, 4)], "smoothed": [(0, 4)], "product": units, "selective": units}
-    assert {(0, 1), (3, 4), (2, 4), (1, 4), (6, 8)} <= {rows.span for rows in backed_off.estimator.rows()}
-    assert (0, 4) not in backed_off.estimator.required_spans(backed_off.settings)
+    assert spans == {"mle": whole, "direct": whole, "smoothed": whole, "product": units, "selective": units}
+    assert {(0, 1), (3, 4), (2, 4), (1, 4), (6, 8)} <= {rows.span.columns(4) for rows in backed_off.estimator.rows()}
+    assert whole[0] not in backed_off.estimator.required_spans(backed_off.settings)
 
 
 def test_repr_says_the_model_in_a_line(counts):
@@ -330,7 +331,7 @@ def test_size_in_memory_is_that_of_all_tables(counts):
 def test_sizes_count_what_is_selected_and_not_what_is_seen(counts):
     assert rg.fit(counts, "LOC", size=6, keep_seen=True).sizes == (6, 6, 6, 6)
     assert rg.fit(counts, "LOC", "product").sizes == (20, 20, 20, 20)
-    assert rg.fit(counts, "LOC", "mle").sizes == (len(counts.rows[0, 4]),)
+    assert rg.fit(counts, "LOC", "mle").sizes == (len(counts.rows["item", 0, 4]),)
 
 
 def test_whole_ngrams_are_explained_by_one_term(counts, corpus):
@@ -432,10 +433,10 @@ def test_a_model_file_with_one_fault_is_refused_by_name(counts, tmp_path):
     faults = [
         {"n_nu": 1},
         {"n_de": 1},
-        {"parts": {(0, 1): SpanRows((0, 1), keys, np.array([[n_nu + 1, 0, 1]]))}},
-        {"parts": {(3, 4): SpanRows((3, 4), keys, np.array([[0, n_de + 1, 1]]))}},
-        {"parts": {(0, 1): SpanRows((0, 1), keys, np.array([[0, 0, 2]]))}},
-        {"parts": {(0, 4): SpanRows((0, 4), np.zeros((1, 4), np.int32), np.array([[1, 1, 1]]))}},
+        {"parts": {("item", 0, 1): SpanRows(Span("item", 0, 1), keys, np.array([[n_nu + 1, 0, 1]]))}},
+        {"parts": {("item", 3, 4): SpanRows(Span("item", 3, 4), keys, np.array([[0, n_de + 1, 1]]))}},
+        {"parts": {("item", 0, 1): SpanRows(Span("item", 0, 1), keys, np.array([[0, 0, 2]]))}},
+        {"parts": {("item", 0, 4): SpanRows(Span("item", 0, 4), np.zeros((1, 4), np.int32), np.array([[1, 1, 1]]))}},
         {"estimator": "direct"},
         {"estimator": "best"},
         {"strange": 1},
@@ -444,7 +445,7 @@ def test_a_model_file_with_one_fault_is_refused_by_name(counts, tmp_path):
         forge(model, path, **fault)
         with pytest.raises(FileError, match=r"forged\.rgm is not a raregram file, or it is truncated or damaged"):
             rg.Model.load(path)
-    forge(model, path, {(0, 1): SpanRows((0, 1), keys, np.array([[n_nu, n_de, 1]]))})
+    forge(model, path, {("item", 0, 1): SpanRows(Span("item", 0, 1), keys, np.array([[n_nu, n_de, 1]]))})
     assert rg.Model.load(path).sizes == (1, 20, 20, 20)
 
 
@@ -454,8 +455,9 @@ def test_an_item_at_every_position_is_seen_more_often_than_there_are_contexts(tm
     model.save(tmp_path / "m")
     loaded = rg.Model.load(tmp_path / "m")
     np.testing.assert_array_equal(loaded.log_ratio(["a a a", "c a b"]), model.log_ratio(["a a a", "c a b"]))
-    shape = SpanRows((3, 4), np.zeros((1, 1), np.int32), np.array([[2, 1, 1]]))  # at one position, so once at most
-    for fault in ({"n_de": 1}, {"parts": {(3, 4): shape}}):
+    span = Span("shape", 0, 1)
+    shape = SpanRows(span, np.zeros((1, 1), np.int32), np.array([[2, 1, 1]]))  # at one position, so once at most
+    for fault in ({"n_de": 1}, {"parts": {span: shape}}):
         forge(model, tmp_path / "m", **fault)
         with pytest.raises(FileError, match="truncated or damaged"):
             rg.Model.load(tmp_path / "m")
