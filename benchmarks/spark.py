@@ -22,10 +22,9 @@ import pyarrow.parquet as pq
 from benchmarks import corpora
 from benchmarks.measuring import parser, show, show_machine
 from benchmarks.standalone import LOOPBACK, Standalone
-from raregram.corpus.documents import Options
-from raregram.counts import count as engines
 from raregram.counts import storage
-from raregram.counts.kernel import Plan
+from raregram.counts.count import CountJob
+from raregram.counts.kernel import CountSettings
 from raregram.spark.counting import write_counts
 from raregram.spark.session import Cluster, connect
 
@@ -51,8 +50,10 @@ def main() -> None:
         items = make_corpus(folder / "corpus", arguments.items)
         make_corpus(folder / "small", arguments.items // 50)
         for spans_asked in arguments.spans or ["units", "units,suffixes:3"]:
-            plan = Plan(n=N, targets=TARGETS, spans=tuple(spans_asked.split(",")), min_count=arguments.min_count)
-            compare(folder, plan, items)
+            settings = CountSettings(
+                n=N, targets=TARGETS, spans=tuple(spans_asked.split(",")), min_count=arguments.min_count
+            )
+            compare(folder, settings, items)
 
 
 def make_corpus(folder: Path, items: int) -> int:
@@ -63,14 +64,14 @@ def make_corpus(folder: Path, items: int) -> int:
     return -(-(items // FILES) // corpora.LENGTH) * corpora.LENGTH * FILES
 
 
-def compare(folder: Path, plan: Plan, items: int) -> None:
+def compare(folder: Path, settings: CountSettings, items: int) -> None:
     """Count on the local engine with two threads, and on one and on two workers."""
-    print(f"\n{items:,} items, {', '.join(plan.spans)}")
-    local = count_locally(folder, plan)
+    print(f"\n{items:,} items, {', '.join(settings.spans)}")
+    local = count_locally(folder, settings)
     show("local engine, two threads", f"{local:.1f} s", f"{items / local / 2 / 1e6:.2f} million items/s a core")
     seconds = {}
     for workers in (1, 2):
-        seconds[workers], shuffled, peak = count_on_workers(folder, plan, workers)
+        seconds[workers], shuffled, peak = count_on_workers(folder, settings, workers)
         rate = f"{items / seconds[workers] / workers / 1e6:.2f} million items/s a core"
         show(f"standalone cluster, {workers} worker{'s' * (workers > 1)}", f"{seconds[workers]:.1f} s", rate)
     assert storage.read_header(folder / "local")["digest"] == storage.read_header(folder / "spark")["digest"]
@@ -86,24 +87,24 @@ def compare(folder: Path, plan: Plan, items: int) -> None:
     show("bytes of the table, an item", f"{table / items:.2f}", f"{table / rows:.1f} a row")
 
 
-def count_locally(folder: Path, plan: Plan) -> float:
+def count_locally(folder: Path, settings: CountSettings) -> float:
     start = time.perf_counter()
-    with engines.count_table(([folder / "corpus"], None, None), plan, Options(), threads=2) as table:
+    with CountJob(([folder / "corpus"], None, None), settings).table(threads=2) as table:
         storage.write(folder / "local", table)
     return time.perf_counter() - start
 
 
-def count_on_workers(folder: Path, plan: Plan, workers: int) -> tuple[float, int, int]:
+def count_on_workers(folder: Path, settings: CountSettings, workers: int) -> tuple[float, int, int]:
     """Return the seconds of a count on so many workers, the bytes shuffled, and the peak of a Python worker."""
-    logs = folder / f"cluster-{workers}-{len(plan.longer)}"
+    logs = folder / f"cluster-{workers}-{len(settings.longer)}"
     logs.mkdir()
     with Standalone(logs, workers, memory="2g", pinned=True) as standalone:
         session = connect(standalone.url, SETTINGS)
         try:
-            count(session, folder / "small", plan, folder / "warm")
+            count(session, folder / "small", settings, folder / "warm")
             before = bytes_shuffled(session)
             start = time.perf_counter()
-            count(session, folder / "corpus", plan, folder / "spark")
+            count(session, folder / "corpus", settings, folder / "spark")
             seconds = time.perf_counter() - start
             shuffled, peak = bytes_shuffled(session) - before, python_peak(standalone)
         finally:
@@ -111,8 +112,8 @@ def count_on_workers(folder: Path, plan: Plan, workers: int) -> tuple[float, int
     return seconds, shuffled, peak
 
 
-def count(session: Any, source: Path, plan: Plan, out: Path) -> None:
-    planned = engines.count_on_spark(([str(source)], None, None), plan, Options(), cluster=Cluster(session))
+def count(session: Any, source: Path, settings: CountSettings, out: Path) -> None:
+    planned = CountJob(([str(source)], None, None), settings).on_spark(Cluster(session))
     write_counts(planned, str(out))
 
 

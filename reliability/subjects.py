@@ -29,7 +29,7 @@ from raregram.corpus.formats import read_documents
 from raregram.corpus.formats.tables import documents_table
 from raregram.counts.count import read_counts
 from raregram.counts.encode import encode_documents
-from raregram.counts.kernel import Plan
+from raregram.counts.kernel import CountSettings
 from raregram.errors import InputError, ParameterError
 from reliability.loaders import forge, read_as_raregram_file, whole_files
 from reliability.mutations import BLIND, JSON, PACKINGS, TEXT, Mutation, pack, parquet
@@ -79,7 +79,7 @@ def _check_round_trip(batch: Documents, path: Path) -> None:
     read = [documents_table(documents) for documents in read_documents(str(again))]
     if (pa.concat_tables(read) if read else table[:0]).to_pylist() != table.to_pylist():
         raise WrongAnswerError("documents differ after they were written and read")
-    encode_documents(batch, Plan(n=1, pad=True), SkipLog("skip")).items.to_pylist()
+    encode_documents(batch, CountSettings(n=1, pad=True), SkipLog("skip")).items.to_pylist()
 
 
 def read_as_contexts(path: Path, rng: random.Random) -> None:

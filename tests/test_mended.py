@@ -345,13 +345,13 @@ def test_contexts_of_one_word_are_not_taken_for_tagged_items(run, tmp_path):
         ("stanford.tsv", "in\tO\nParis\tLOCATION\n", False),
         ("names.tsv", "Paris\tLOCATION\nRome\tLOCATION\n", False),
     ]:
-        (folder / name).write_text(lines)
+        (tmp_path / name).write_text(lines)
         assert are_contexts([name]) == contexts, name
     with pytest.raises(InputError, match=r"words.tsv holds contexts and stanford.tsv documents"):
         are_contexts(["words.tsv", "stanford.tsv"])
-    (folder / "empty.tsv").touch()
-    (folder / "some").mkdir()
-    (folder / "words.tsv").rename(folder / "some" / "words.tsv")
+    (tmp_path / "empty.tsv").touch()
+    (tmp_path / "some").mkdir()
+    (tmp_path / "words.tsv").rename(tmp_path / "some" / "words.tsv")
     for sources in (["some"], ["some/*.tsv"], ["empty.tsv", "some"], ["some", "empty.tsv"]):
         run("count", *sources, "-o", "c", "-q")
         assert rg.Counts.load("c").totals.tolist() == [2, 1]

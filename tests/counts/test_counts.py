@@ -600,7 +600,7 @@ def test_every_setting_of_a_table_comes_back_from_its_file(tmp_path):
 
 
 def test_rows_of_a_span_may_come_in_parts_or_not_at_all(counts):
-    table = counts._as_table()
+    table = counts.as_table()
     cut = [
         SpanRows(part.span, part.keys[rows], part.values[rows])
         for part in table.parts

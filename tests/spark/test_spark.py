@@ -24,8 +24,8 @@ from benchmarks.standalone import LOOPBACK, Standalone, java_version
 from combinations import CONTEXT_READERS, run
 from raregram.corpus.documents import Options
 from raregram.counts import storage
-from raregram.counts.count import count_on_spark
-from raregram.counts.kernel import Plan
+from raregram.counts.count import CountJob
+from raregram.counts.kernel import CountSettings
 from raregram.errors import FileError, InputError, MissingExtraError, ParameterError
 from raregram.measure import evaluate as evaluation
 from raregram.spark import counting
@@ -303,8 +303,8 @@ def test_settings_of_the_users_session_are_left_as_they_were(spark, folder):
 def test_a_folder_is_a_count_table_for_every_local_command(spark, folder, tmp_path, writer, monkeypatch):
     """Whether tasks write the files or, where Arrow has no file system for a place, Spark does."""
     monkeypatch.setattr(counting, "writable", lambda uri: writer == "tasks")
-    plan = Plan(n=3, spans=("suffixes:3", "shapes:2"), targets=("LOC", "PER"))
-    count = count_on_spark(([str(folder / "parquet")], None, None), plan, Options(), cluster=Cluster(spark))
+    settings = CountSettings(n=3, spans=("suffixes:3", "shapes:2"), targets=("LOC", "PER"))
+    count = CountJob(([str(folder / "parquet")], None, None), settings).on_spark(Cluster(spark))
     write_counts(count, str(tmp_path / "all.counts"))
     expected = rg.count(folder / "parquet", n=3, spans=["suffixes:3", "shapes:2"], targets=["LOC", "PER"])
     assert_same(rg.Counts.load(tmp_path / "all.counts"), expected)
@@ -331,7 +331,7 @@ def test_a_folder_is_a_count_table_for_every_local_command(spark, folder, tmp_pa
 def test_nothing_that_stands_there_is_overwritten_by_mistake(spark, folder, tmp_path):
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "letter.txt").write_text("dear")
-    count = count_on_spark(([str(folder / "jsonl")], None, None), Plan(n=3), Options(), cluster=Cluster(spark))
+    count = CountJob(([str(folder / "jsonl")], None, None), CountSettings(n=3)).on_spark(Cluster(spark))
     with pytest.raises(FileError, match="it exists and is not a folder that Spark has finished"):
         write_counts(count, str(tmp_path / "precious"))
     assert (tmp_path / "precious" / "letter.txt").read_text() == "dear"

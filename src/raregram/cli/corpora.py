@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +15,7 @@ from raregram.cli.printing import print_json, report_file, report_skipped, say
 from raregram.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
-    from raregram.counts.count import ContextFiles
+    pass
 
 
 def fetch(
@@ -151,43 +151,42 @@ def count(
     from raregram.atomic import check_target
     from raregram.corpus.documents import Options, SkipLog
     from raregram.counts import storage
-    from raregram.counts.count import ContextFiles, check_for_contexts, count_table, hold_contexts
-    from raregram.counts.kernel import Plan
+    from raregram.counts.count import ContextOptions, CountJob
+    from raregram.counts.kernel import CountSettings
     from raregram.show.progress import progress
 
     if (item_column, tag_column) != (options.ITEM_COLUMN.default, options.TAG_COLUMN.default):
         format = format or "conll"  # noqa: A001 - by its last column a file may not be recognised
-    names = cli.parse_names(targets)
-    plan: dict[str, Any] = {
-        "side": side, "kind": kind, "spans": tuple(cli.parse_names(spans) or []), "min_count": min_count,
-        "targets": None if names is None else tuple(sorted(set(names))),
-    }  # fmt: skip
-    limit = None if memory_limit is None else cli.parse_bytes(memory_limit, "memory_limit", "count")
-    resources: dict[str, Any] = {"threads": threads, "memory_limit": limit}
-    if engine == "local" and not numerator and not denominator and hold_contexts(sources, format):
-        check_for_contexts(pad, labels, on_error)
-        files = ContextFiles(sources or [], cli.parse_columns(columns), f_de=f_de)
-        check_target(out)
-        with progress("counted {:,} contexts", quiet) as tick:
-            _count_contexts(files, n, plan, out, progress=tick, **resources)
-        report_file(out, as_json, quiet, {"skipped": 0})
-        return
-    skip_log = SkipLog(on_error)
-    documents = (sources or None, numerator or None, denominator or None)
-    whole = Plan(n=options.N.default if n is None else n, pad=pad, labels=cli.parse_pairs(labels) or None, **plan)
-    reading = Options(
-        format=format,
-        split=split,
-        item_column=item_column,
-        tag_column=tag_column,
-        sentences=sentences,
-        skip_log=skip_log,
+    names, skip_log = cli.parse_names(targets), SkipLog(on_error)
+    job = CountJob(
+        (sources or None, numerator or None, denominator or None),
+        CountSettings(
+            n=options.N.default if n is None else n,
+            side=side,
+            kind=kind,
+            targets=None if names is None else tuple(sorted(set(names))),
+            spans=tuple(cli.parse_names(spans) or []),
+            pad=pad,
+            min_count=min_count,
+            labels=cli.parse_pairs(labels) or None,
+        ),
+        Options(
+            format=format,
+            split=split,
+            item_column=item_column,
+            tag_column=tag_column,
+            sentences=sentences,
+            skip_log=skip_log,
+        ),
+        ContextOptions(cli.parse_columns(columns), f_de=f_de, n=n),
+        None if memory_limit is None else cli.parse_bytes(memory_limit, "memory_limit", "count"),
     )
     if engine == "local":
         check_target(out)
+        unit = "contexts" if job.holds_contexts() else "documents"
         with (
-            progress("counted {:,} documents", quiet) as tick,
-            count_table(documents, whole, reading, beside=Path(out), progress=tick, **resources) as table,
+            progress(f"counted {{:,}} {unit}", quiet) as tick,
+            replace(job, progress=tick).table(threads, Path(out)) as table,
         ):
             storage.write(out, table)
         report_skipped(skip_log.skipped, skip_log.examples)
@@ -195,35 +194,18 @@ def count(
         return
 
     from raregram.cli.clusters import spark_cluster
-    from raregram.counts.count import count_on_spark
     from raregram.show.describe import counts_line
 
     with spark_cluster(master, spark, quiet) as cluster:
         from raregram.spark.counting import write_counts
 
-        files = ContextFiles((), cli.parse_columns(columns), f_de=f_de, n=n)
-        planned = count_on_spark(documents, whole, reading, cluster=cluster, contexts=files, memory_limit=limit)
-        made = write_counts(planned, out)
+        made = write_counts(job.on_spark(cluster), out)
     report_skipped(made.skipped, made.examples)
     if as_json:  # from the header alone, since the table may be large and far away
         facts = {"file": out, "kind": "count table", **made.header, "digest": made.digest}
         print_json({**facts, "skipped": made.skipped})
     elif not quiet:
         say(f"{out}: {counts_line(made.header)}")
-
-
-def _count_contexts(files: ContextFiles, n: int | None, plan: dict[str, Any], out: str, **resources: Any) -> None:
-    """Count contexts into a file; count files among them are added."""
-    from raregram.counts import storage
-    from raregram.counts.count import count_contexts, read_counts
-
-    if files.count_files:
-        read_counts(files.sources, files.rename, n=n, denominator=files.f_de, **plan, **resources).save(out)
-        return
-    with count_contexts(files, n, plan, beside=Path(out), **resources) as table:
-        if table is None:
-            raise InputError(f"there is no context in {', '.join(files.sources)}")
-        storage.write(out, table)
 
 
 def merge(

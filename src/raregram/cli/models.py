@@ -87,7 +87,7 @@ def fit(
     Another: raregram fit all.counts --estimator backoff --target LOC --out loc.rgm
     """
     from raregram.atomic import check_target
-    from raregram.counts.count import read_counts
+    from raregram.counts.count import ContextOptions, read_counts
     from raregram.models import fit as fitting
     from raregram.models.registry import find_estimator
     from raregram.show.progress import progress
@@ -96,10 +96,8 @@ def fit(
     spans = find_estimator(estimator).spans_to_count(longest, shapes)
     check_target(out)
     with progress("counted {:,} contexts", quiet) as tick:
-        counts = read_counts(
-            sources, cli.parse_columns(columns), progress=tick, target=target, spans=spans, side=side, kind=kind,
-            denominator=denominator,
-        )  # fmt: skip
+        contexts = ContextOptions(cli.parse_columns(columns), target, denominator)
+        counts = read_counts(sources, contexts, progress=tick, spans=tuple(spans), side=side, kind=kind)
     model = fitting.fit(
         counts, target, estimator, criterion=criterion, size=size, lam=lam, denominator=denominator, unseen=unseen,
         seed=seed, keep_seen=keep_seen, tau=tau, unit_lam=unit_lam, longest=longest, shapes=shapes, max_bytes=limit,

@@ -1,12 +1,12 @@
-"""From documents to a count table. Engines only count; the mathematics is elsewhere."""
+"""From documents or contexts to a count table, on this machine or on Spark."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from raregram.corpus.formats import CONTEXTS, path_names, read_documents, recogn
 from raregram.corpus.labels import target_names
 from raregram.counts import engine as local
 from raregram.counts.encode import Encoded, encode_documents, encode_labelled, encode_weighted
-from raregram.counts.kernel import Plan
+from raregram.counts.kernel import CountSettings
 from raregram.counts.spans import Span, tuple_of
 from raregram.counts.storage import SpanTable, is_raregram_file
 from raregram.counts.table import Counts, two_frequencies
@@ -104,59 +104,38 @@ def count(
     >>> count(documents, n=2).totals
     array([7, 1])
     """
+    ENGINE.check(engine, "count")
     if memory_limit is not None:
         check_count("memory_limit", "count", memory_limit)
-    skip_log = SkipLog(on_error)
-    sources = (source, numerator, denominator)
-    ENGINE.check(engine, "count")
-    layout: dict[str, Any] = {"side": side, "kind": kind, "shape": shape, "min_count": min_count}
-    layout["spans"] = tuple_of(spans)
-    if engine == "local" and hold_contexts(source, reading.get("format")):
-        check_for_contexts(pad, labels, on_error)
-        return read_counts(
-            path_names(source),
-            columns,
-            targets,
-            n,
-            denominator=f_de,
-            threads=threads,
-            memory_limit=memory_limit,
-            progress=progress,
-            **layout,
-        )
-    options = Options(**reading, skip_log=skip_log)
-    plan = Plan(
+    settings = CountSettings(
         n=N.default if n is None else n,
+        side=side,
+        kind=kind,
         targets=None if targets is None else target_names(targets),
+        spans=tuple_of(spans),
         pad=pad,
+        shape=shape,
+        min_count=min_count,
         labels=labels,
-        **layout,
     )
+    skip_log = SkipLog(on_error)
+    documents = Options(**reading, skip_log=skip_log)
+    contexts = ContextOptions(columns, f_de=f_de, n=n)
+    sources = (source, numerator, denominator)
+    job = CountJob(sources, settings, documents, contexts, memory_limit, progress)
     if engine == "spark" or any(map(is_frame, sources)):
         from raregram.spark.counting import collect_counts
         from raregram.spark.session import Cluster, connect
 
         frame = next((given for given in sources if is_frame(given)), None)
         session = session or (connect(master) if frame is None else frame.sparkSession)
-        files = ContextFiles((), columns, f_de=f_de, n=n)
-        cluster = Cluster(session, progress)
-        planned = count_on_spark(sources, plan, options, cluster=cluster, contexts=files, memory_limit=memory_limit)
-        counts, counted = collect_counts(planned)
+        counts, counted = collect_counts(job.on_spark(Cluster(session, progress)))
         skip_log.skipped, skip_log.examples = counted.skipped, counted.examples
     else:
-        with count_table(
-            sources, plan, options, threads=threads, memory_limit=memory_limit, progress=progress
-        ) as table:
-            counts = Counts.from_table(table)
+        counts = job.collect(threads)
     if skip_log.skipped:
         warnings.warn(f"{skip_log.skipped} documents were skipped: {skip_log.examples[0]}", stacklevel=2)
     return counts
-
-
-def check_for_contexts(pad: bool, labels: Any, on_error: str) -> None:
-    """Raise for options that are for documents alone."""
-    if pad or labels or on_error != "stop":
-        raise ParameterError("pad, labels and on_error are for documents; these are contexts")
 
 
 def is_frame(value: Any) -> bool:
@@ -164,107 +143,178 @@ def is_frame(value: Any) -> bool:
     return type(value).__module__.startswith("pyspark.sql") and hasattr(value, "mapInArrow")
 
 
-@contextmanager
-def count_table(
-    sources: tuple[Any, Any, Any],
-    plan: Plan,
-    options: Options,
-    *,
-    threads: int | None = None,
-    memory_limit: int | None = None,
-    beside: Path | None = None,
-    progress: Callable[[int], None] = lambda documents: None,
-) -> Iterator[SpanTable]:
-    """Count (source, numerator, denominator) into a table whose rows come as a stream while the context is open."""
-    options = _options(options, plan, memory_limit or local.MEMORY_LIMIT)
-    samples = _samples(sources, plan)
-    jobs = (
-        partial(encode_documents, batch, of_source, options.skip_log)
-        for source, of_source in samples
-        for batch in read_documents(source, replace(options, seen=set()))
-    )
-    with local.encode_all(
-        jobs, samples[0][1], threads=threads, memory_limit=memory_limit, beside=beside, progress=progress
-    ) as corpus:
-        local.check_counted(corpus.documents, corpus.totals[0], corpus.longest, plan)
-        yield corpus.table()
-
-
 @dataclass(frozen=True)
-class ContextFiles:
-    """Files of contexts, and how to read them."""
+class ContextOptions:
+    """How to read contexts."""
 
-    sources: Sequence[str]  # paths, or "-" for standard input; count files may be among them
     rename: Mapping[str, str] | None = None  # see `read_contexts`
-    target: str | None = None  # what the numerator of tables with two frequencies is called; None: see `_target`
+    target: str | None = None  # the numerator of tables with two frequencies; None: the one target, or "target"
     f_de: Denominator = DENOMINATOR.default  # what `f_de` counts in such tables; see `Counts.from_ngrams`
     n: int | None = None  # items of a context; None: as many as the first one has
 
-    @cached_property
-    def count_files(self) -> list[str]:
-        """The count files among them."""
-        return [path for path in context_files(self.sources) if not reads_once(path) and is_raregram_file(path)]
 
-    def batches(self) -> Iterator[Batch]:
-        """Yield the contexts of all others."""
-        for source in context_files(self.sources):
-            if source not in self.count_files:
-                yield from read_contexts(source, self.rename)
+@dataclass(frozen=True)
+class CountJob:
+    """Documents or contexts, and how they are counted."""
+
+    sources: tuple[Any, Any, Any]  # documents or contexts; or else two plain samples, numerator and denominator
+    settings: CountSettings
+    documents: Options = field(default_factory=Options)
+    contexts: ContextOptions = field(default_factory=ContextOptions)
+    memory_limit: int | None = None  # bytes
+    progress: Callable[[int], None] = lambda documents: None
+
+    def collect(self, threads: int | None = None) -> Counts:
+        """Count on this machine into a table in memory; what count files among contexts hold is added."""
+        stored = self._count_files()
+        if not stored:
+            with self.table(threads) as table:
+                return Counts.from_table(table)
+        tables = [self._load(path) for path in stored]
+        others = [path for path in context_files(path_names(self.sources[0])) if path not in stored]
+        if others:
+            settings = replace(self.settings, min_count=1)  # what is rare here may be frequent there
+            counts = replace(self, sources=(others, None, None), settings=settings).collect(threads)
+            known = set(counts.targets) <= set(tables[0].targets)
+            tables.append(counts.with_targets(tables[0].targets) if known else counts)
+        added = sum(tables[1:], start=tables[0])
+        return added if self.settings.min_count == 1 else added.drop_rare(self.settings.min_count)
+
+    @contextmanager
+    def table(self, threads: int | None = None, beside: Path | None = None) -> Iterator[SpanTable]:
+        """Count on this machine; the rows come as a stream while the context is open.
+
+        Args:
+            threads: how many to use; None for one per processor.
+            beside: the file beside which temporary files are kept; None: where the system keeps such.
+        """
+        samples, contexts = self._samples(), self.holds_contexts()
+        if self._count_files():
+            yield self.collect(threads).as_table()
+            return
+        if contexts:
+            settings, jobs = self._context_jobs()
+        else:
+            settings, options = samples[0][1], self._batched(local.MEMORY_LIMIT)
+            jobs = (
+                partial(encode_documents, batch, of_source, options.skip_log)
+                for source, of_source in samples
+                for batch in read_documents(source, replace(options, seen=set()))
+            )
+        with local.encode_all(
+            jobs, settings, threads=threads, memory_limit=self.memory_limit, beside=beside, progress=self.progress
+        ) as corpus:
+            if not contexts:
+                local.check_counted(corpus.documents, corpus.totals[0], corpus.longest, settings)
+            yield corpus.table()
+
+    def on_spark(self, cluster: Cluster, only: Span | None = None) -> Count:
+        """Prepare the count on a cluster, of all spans or only one; nothing but labels is read yet."""
+        from raregram.spark.counting import MEMORY_LIMIT, Count
+        from raregram.spark.session import errors_explained
+        from raregram.spark.sources import open_source
+
+        options = self._batched(MEMORY_LIMIT)
+        with errors_explained():
+            samples = [
+                (open_source(cluster, source, options, self.contexts), settings)
+                for source, settings in self._samples()
+            ]
+            source = samples[0][0]
+            if source.contexts is not None:
+                if self.sources[0] is None:
+                    raise InputError(f"{source.name} holds contexts, not documents")
+                self._check_for_contexts()
+                n = source.context_length(cluster, self.settings.kind)
+                samples = [(source, replace(self.settings, n=n))]
+            return Count(cluster, samples, options, self.memory_limit, only)
+
+    def holds_contexts(self) -> bool:
+        """Whether the source is files of contexts rather than documents."""
+        names, name = path_names(self.sources[0]), self.documents.format
+        return bool(names) and (name == CONTEXTS or (name is None and are_contexts(names)))
+
+    def _check_for_contexts(self) -> None:
+        """Raise for options that are for documents alone."""
+        if self.settings.pad or self.settings.labels or self.documents.skip_log.on_error != "stop":
+            raise ParameterError("pad, labels and on_error are for documents; these are contexts")
+
+    def _context_jobs(self) -> tuple[CountSettings, Iterator[Callable[[], Encoded]]]:
+        """Return the settings for contexts as long as the first one, and what encodes all of them."""
+        self._check_for_contexts()
+        paths = context_files(path_names(self.sources[0]))
+        batches = (batch for path in paths for batch in read_contexts(path, self.contexts.rename))
+        first = next(batches, None)
+        if first is None:
+            raise InputError(f"there is no context in {', '.join(paths)}")
+        with _source_named(first):
+            n = parse_ngrams(first.ngrams[:1], self.contexts.n, self.settings.kind, first.location.name).n
+        settings = replace(self.settings, n=n)
+        every = _alike(chain([first], batches), self.contexts, settings)
+        return settings, (partial(encode_contexts, batch, self.contexts, settings) for batch in every)
+
+    def _count_files(self) -> list[str]:
+        """Return the count files among contexts."""
+        paths = context_files(path_names(self.sources[0])) if self.holds_contexts() else []
+        return [path for path in paths if not reads_once(path) and is_raregram_file(path)]
+
+    def _load(self, path: str) -> Counts:
+        """Return the table of a count file, with the chosen targets alone."""
+        counts, n, targets = Counts.load(path), self.contexts.n, self.settings.targets
+        if n is not None and n != counts.n:
+            raise ParameterError(f"{path} counts contexts of {counts.n} items, not {n}")
+        for name in targets or ():
+            check_choice("targets", path, name, counts.targets)
+        return counts if targets is None else counts.with_targets(targets)
+
+    def _samples(self) -> list[tuple[Any, CountSettings]]:
+        """Return what to read and what to count of it: one sample, or two plain ones."""
+        source, numerator, denominator = self.sources
+        if (source is None) == (numerator is None) or (numerator is None) != (denominator is None):
+            raise ParameterError("count takes either documents, or both a numerator and a denominator")
+        if source is not None:
+            return [(source, self.settings)]
+        if self.settings.targets:
+            raise ParameterError("two plain samples have no targets: leave targets out")
+        plain = replace(self.settings, targets=())
+        return [(numerator, replace(plain, everything=NUMERATOR)), (denominator, plain)]
+
+    def _batched(self, default_limit: int) -> Options:
+        """Return options with which documents come in batches that leave memory for their counts."""
+        # Rows of longer spans take some thirty times the memory of their text, and there are a few batches at once.
+        share = max((self.memory_limit or default_limit) >> 7, 1 << 16)
+        cut = (self.settings.n, self.settings.kind)
+        return replace(self.documents, cut=cut, batch_bytes=min(self.documents.batch_bytes, share))
 
 
-@contextmanager
-def count_contexts(
-    files: ContextFiles, n: int | None, plan: Mapping[str, Any], **resources: Any
-) -> Iterator[SpanTable | None]:
-    """Count contexts into a table whose rows come as a stream while the context is open; None if there are none.
-
-    Args:
-        files: where they are.
-        n: number of items of a context; None for as many as the first one has.
-        plan: the other parameters of `Plan`.
-        resources: see `raregram.counts.engine.encode_all`.
-    """
-    batches = files.batches()
-    first = next(batches, None)
-    if first is None:
-        yield None
-        return
-    with _source_named(first):
-        found = parse_ngrams(first.ngrams[:1], n, plan["kind"], first.location.name).n
-    whole = Plan(n=found, **plan)
-    jobs = (partial(encode_contexts, batch, files, whole) for batch in _alike(chain([first], batches), files, whole))
-    with local.encode_all(jobs, whole, **resources) as corpus:
-        yield corpus.table()
-
-
-def _alike(batches: Iterable[Batch], files: ContextFiles, plan: Plan) -> Iterator[Batch]:
+def _alike(batches: Iterable[Batch], options: ContextOptions, settings: CountSettings) -> Iterator[Batch]:
     """Yield batches; raise where some have labels and some frequencies, and nobody says of which target."""
-    kinds = {False} if files.count_files else set()
+    targets = settings.targets
+    kinds = set()
     for batch in batches:
         kinds.add(batch.has_frequencies)
-        if len(kinds) > 1 and files.target is None and plan.targets is None:
+        if len(kinds) > 1 and options.target is None and targets is None:
             raise ParameterError(f"{batch.source}: name the target of the frequencies, since others have labels")
-        if batch.has_frequencies and plan.targets is not None and len(plan.targets) != 1:
-            raise ParameterError(f"{batch.source} has two frequencies, so it has one target, not {len(plan.targets)}")
+        if batch.has_frequencies and targets is not None and len(targets) != 1:
+            raise ParameterError(f"{batch.source} has two frequencies, so it has one target, not {len(targets)}")
         yield batch
 
 
-def encode_contexts(batch: Batch, files: ContextFiles, plan: Plan) -> Encoded:
+def encode_contexts(batch: Batch, options: ContextOptions, settings: CountSettings) -> Encoded:
     """Encode contexts, by frequencies if they have them, else by labels."""
     with _source_named(batch):
         if batch.has_frequencies:
-            target = plan.targets[0] if plan.targets else files.target or "target"
+            target = settings.targets[0] if settings.targets else options.target or "target"
             f_nu, f_de = (frequencies_of(batch, name) for name in ("f_nu", "f_de"))
-            frequencies = two_frequencies(len(batch), f_nu, f_de, files.f_de, batch.location.name)
-            return encode_weighted(batch.ngrams, *frequencies, target, plan, batch.location.name)
+            frequencies = two_frequencies(len(batch), f_nu, f_de, options.f_de, batch.location.name)
+            return encode_weighted(batch.ngrams, *frequencies, target, settings, batch.location.name)
         if "label" not in batch.columns:
             raise InputError(
                 f"{batch.location} has no label: expected label<TAB>items, or a table with the column label, "
                 "or with the columns f_nu and f_de"
             )
-        return encode_labelled(
-            batch.ngrams, labels_of(batch.columns["label"], batch.source), plan, batch.location.name
-        )
+        labels = labels_of(batch.columns["label"], batch.source)
+        return encode_labelled(batch.ngrams, labels, settings, batch.location.name)
 
 
 @contextmanager
@@ -280,62 +330,21 @@ def _source_named(batch: Batch) -> Iterator[None]:
 
 def read_counts(
     sources: Sequence[str],
-    rename: Mapping[str, str] | None = None,
-    targets: Sequence[str] | None = None,
-    n: int | None = None,
-    target: str | None = None,
+    contexts: ContextOptions | None = None,
     *,
-    denominator: Denominator = DENOMINATOR.default,
-    threads: int | None = None,
-    memory_limit: int | None = None,
     progress: Callable[[int], None] = lambda rows: None,
-    **plan: Any,
+    **settings: Any,
 ) -> Counts:
-    """Return one count table of several files: count files are loaded, contexts counted, and all merged.
+    """Return one count table of files of contexts and count files.
 
     Args:
         sources: paths, or "-" for standard input.
-        rename: see `read_contexts`.
-        targets: the labels to count; None for all.
-        n: number of items of a context; None for as many as the first one has.
-        target: what the numerator of tables with two frequencies is called; None: by the one name in `targets`, or
-            "target" where nothing else is counted.
-        denominator: what f_de counts in such tables.
-        threads: see `count`,
-        memory_limit: like this.
-        progress: told the number of contexts of each batch.
-        plan: other parameters of `Plan`.
+        contexts: how to read contexts.
+        progress: called with the number of contexts of each batch.
+        settings: of the contexts; see `CountSettings`.
     """
-    wanted = {"targets": None if targets is None else target_names(targets), "kind": "words", **plan}
-    wanted["spans"] = tuple_of(wanted.get("spans", ("units",)))
-    min_count = wanted.pop("min_count", 1)
-    check_count("min_count", "a count", min_count)
-    files = ContextFiles(sources, rename, target, denominator)
-    with count_contexts(files, n, wanted, threads=threads, memory_limit=memory_limit, progress=progress) as table:
-        counted = [] if table is None else [Counts.from_table(table)]
-    tables = [_loaded(path, targets, n) for path in files.count_files]
-    if tables and counted and set(counted[0].targets) <= set(tables[0].targets):
-        counted[0] = counted[0].with_targets(tables[0].targets)
-    if not tables + counted:
-        raise InputError(f"there is no context in {', '.join(context_files(sources))}")
-    merged = sum([*tables[1:], *counted], start=tables[0]) if tables else counted[0]
-    return merged if min_count == 1 else merged.drop_rare(min_count)
-
-
-def _loaded(path: str, targets: Sequence[str] | None, n: int | None) -> Counts:
-    """Return the table of a count file, with these targets alone; raise where it cannot be what is asked for."""
-    counts = Counts.load(path)
-    if n is not None and n != counts.n:
-        raise ParameterError(f"{path} counts contexts of {counts.n} items, not {n}")
-    for name in targets or ():
-        check_choice("targets", path, name, counts.targets)
-    return counts if targets is None else counts.with_targets(targets)
-
-
-def hold_contexts(source: Any, format_name: str | None) -> bool:
-    """Whether what is to be counted are files of contexts rather than documents."""
-    names = path_names(source)
-    return bool(names) and (format_name == CONTEXTS or (format_name is None and are_contexts(names)))
+    job = CountJob((sources, None, None), CountSettings(**settings), Options(format=CONTEXTS), progress=progress)
+    return replace(job, contexts=contexts or job.contexts).collect()
 
 
 def are_contexts(sources: Sequence[str]) -> bool:
@@ -361,62 +370,3 @@ def context_files(sources: Sequence[str]) -> list[str]:
             whole = Path(source).is_dir() and is_raregram_file(source)
         found += [source] if whole else expand(source)
     return found
-
-
-def count_on_spark(
-    sources: tuple[Any, Any, Any],
-    plan: Plan,
-    options: Options,
-    *,
-    cluster: Cluster,
-    contexts: ContextFiles | None = None,
-    memory_limit: int | None = None,
-    only: Span | None = None,
-) -> Count:
-    """Prepare the count of (source, numerator, denominator) on a Spark cluster; only labels are read yet.
-
-    Args:
-        sources: documents, or contexts as the first of the three.
-        plan: what to count.
-        options: how to read documents.
-        cluster: where they are counted.
-        contexts: how to read contexts; its own `sources` do not matter.
-        memory_limit: bytes that a task takes for its tables.
-        only: the one span to count; None for all.
-    """
-    from raregram.spark.counting import MEMORY_LIMIT, Count
-    from raregram.spark.session import errors_explained
-    from raregram.spark.sources import open_source
-
-    options = _options(options, plan, memory_limit or MEMORY_LIMIT)
-    contexts = contexts or ContextFiles(())
-    with errors_explained():
-        samples = [
-            (open_source(cluster, each, options, contexts), of_each) for each, of_each in _samples(sources, plan)
-        ]
-        if samples[0][0].contexts is not None:
-            if sources[0] is None:
-                raise InputError(f"{samples[0][0].name} holds contexts, not documents")
-            check_for_contexts(plan.pad, plan.labels, options.skip_log.on_error)
-            samples = [(each, replace(plan, n=each.context_length(cluster, plan.kind))) for each, _ in samples]
-        return Count(cluster, samples, options, memory_limit, only)
-
-
-def _samples(sources: tuple[Any, Any, Any], plan: Plan) -> list[tuple[Any, Plan]]:
-    """Return what to read and what to count of it: one sample, or two plain ones."""
-    source, numerator, denominator = sources
-    if (source is None) == (numerator is None) or (numerator is None) != (denominator is None):
-        raise ParameterError("count takes either documents, or both a numerator and a denominator")
-    if source is not None:
-        return [(source, plan)]
-    if plan.targets:
-        raise ParameterError("two plain samples have no targets: leave targets out")
-    plain = replace(plan, targets=())
-    return [(numerator, replace(plain, everything=NUMERATOR)), (denominator, plain)]
-
-
-def _options(options: Options, plan: Plan, memory_limit: int) -> Options:
-    """Let documents come in batches that leave room for their counts."""
-    # Rows of longer spans take some thirty times the room of their text, and a few batches are under way at once.
-    share = memory_limit >> 7
-    return replace(options, cut=(plan.n, plan.kind), batch_bytes=min(options.batch_bytes, max(share, 1 << 16)))

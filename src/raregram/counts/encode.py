@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from raregram.corpus.documents import Documents, SkipLog, word_bounds
 from raregram.corpus.labels import check_labels, distinct_labels
-from raregram.counts.kernel import Plan
+from raregram.counts.kernel import CountSettings
 from raregram.counts.sorting import find_heads
 from raregram.counts.table import Ints
 from raregram.errors import InputError, shorten
@@ -46,13 +46,13 @@ class Encoded:
     usual: Weight = ONCE
 
 
-def encode_documents(documents: Documents, plan: Plan, skip_log: SkipLog) -> Encoded:
+def encode_documents(documents: Documents, settings: CountSettings, skip_log: SkipLog) -> Encoded:
     """Encode a batch of documents; those whose spans lie outside are skipped, or raise."""
-    documents, items, lengths = _prepare(documents, plan, skip_log)
-    long = lengths >= plan.n
+    documents, items, lengths = _prepare(documents, settings, skip_log)
+    long = lengths >= settings.n
     first = np.cumsum(np.where(long, lengths, 0)) - np.where(long, lengths, 0)
-    labels, special, weight, weights = _labelled_windows(documents, lengths, first, plan)
-    everything = () if plan.everything is None else (plan.everything,)
+    labels, special, weight, weights = _labelled_windows(documents, lengths, first, settings)
+    everything = () if settings.everything is None else (settings.everything,)
     vocabulary, codes = _encode(items, lengths, long)
     return Encoded(
         vocabulary,
@@ -68,31 +68,31 @@ def encode_documents(documents: Documents, plan: Plan, skip_log: SkipLog) -> Enc
     )
 
 
-def encode_labelled(contexts: NGramsLike, labels: Any, plan: Plan, where: Where = nth_ngram) -> Encoded:
+def encode_labelled(contexts: NGramsLike, labels: Any, settings: CountSettings, where: Where = nth_ngram) -> Encoded:
     """Encode contexts with a label each; `where` names a row in an error message."""
     if len(labels) != len(contexts):
         raise InputError(f"there are {len(contexts)} contexts but {len(labels)} labels")
     sets, label = distinct_labels(labels)
     found = set[str]().union(*sets)
-    targets = check_labels(found) if plan.targets is None else set(plan.targets)
+    targets = check_labels(found) if settings.targets is None else set(settings.targets)
     weights = [(1, tuple((name, 1) for name in sorted(names & targets))) for names in sets]
-    return _encode_contexts(contexts, plan, label, weights, targets, where)
+    return _encode_contexts(contexts, settings, label, weights, targets, where)
 
 
 def encode_weighted(
-    contexts: NGramsLike, f_all: Ints, f_nu: Ints, target: str, plan: Plan, where: Where = nth_ngram
+    contexts: NGramsLike, f_all: Ints, f_nu: Ints, target: str, settings: CountSettings, where: Where = nth_ngram
 ) -> Encoded:
     """Encode contexts with two frequencies each, in all and at the target."""
     (of_all, row_all), (of_target, row_target) = (np.unique(f, return_inverse=True) for f in (f_all, f_nu))
     pairs, weight = np.unique(row_all * len(of_target) + row_target, return_inverse=True)
     times = [(int(of_all[pair // len(of_target)]), int(of_target[pair % len(of_target)])) for pair in pairs.tolist()]
     weights = [(every, ((target, at_target),) if at_target else ()) for every, at_target in times]
-    return _encode_contexts(contexts, plan, weight, weights, {target}, where)
+    return _encode_contexts(contexts, settings, weight, weights, {target}, where)
 
 
 def _encode_contexts(
     contexts: NGramsLike,
-    plan: Plan,
+    settings: CountSettings,
     weight: npt.NDArray[np.integer[Any]],
     weights: Sequence[Weight],
     labels: set[str],
@@ -100,28 +100,28 @@ def _encode_contexts(
 ) -> Encoded:
     """Encode contexts as documents of one window; `weight` has the index of each one's weight in `weights`."""
     texts = one_string_array(contexts)
-    encoded = None if texts is None else plan.encoder.encode(texts)
-    if encoded is not None and (encoded[1] == plan.n).all():
+    encoded = None if texts is None else settings.encoder.encode(texts)
+    if encoded is not None and (encoded[1] == settings.n).all():
         items: pa.Array = pa.DictionaryArray.from_arrays(encoded[0], encoded[2])
         rows = len(encoded[1])
     else:
-        parsed = parse_ngrams(contexts, plan.n, plan.kind, where)
+        parsed = parse_ngrams(contexts, settings.n, settings.kind, where)
         items, rows = parsed.items, len(parsed)
     times = np.array([of_all for of_all, _ in weights], dtype=np.int64)
     kept = times[weight] > 0  # N-grams of frequency 0 leave no trace
-    vocabulary, codes = _encode(items, np.full(rows, plan.n), kept)
+    vocabulary, codes = _encode(items, np.full(rows, settings.n), kept)
     weight = weight[kept]
     special = np.flatnonzero(np.array([of_window != ONCE for of_window in weights], dtype=bool)[weight])
     return Encoded(
         vocabulary,
         codes,
-        np.full(len(weight), plan.n),
-        special * plan.n,
+        np.full(len(weight), settings.n),
+        special * settings.n,
         weight[special].astype(np.int32),
         weights,
         labels,
         documents=rows,
-        longest=plan.n,
+        longest=settings.n,
     )
 
 
@@ -137,17 +137,17 @@ def _encode(items: pa.Array, lengths: Ints, kept: npt.NDArray[np.bool_]) -> tupl
 
 
 def _labelled_windows(
-    documents: Documents, lengths: Ints, first: Ints, plan: Plan
+    documents: Documents, lengths: Ints, first: Ints, settings: CountSettings
 ) -> tuple[set[str], Ints, Codes, list[Weight]]:
     """Return the labels, where windows with labels begin, which sets of labels they have, and these as weights."""
     encoded = documents.span_label.dictionary_encode()
-    found = [(plan.labels or {}).get(label, label) for label in encoded.dictionary.to_pylist()]
-    labels = check_labels(set(found)) if plan.targets is None else set(plan.targets)
+    found = [(settings.labels or {}).get(label, label) for label in encoded.dictionary.to_pylist()]
+    labels = check_labels(set(found)) if settings.targets is None else set(settings.targets)
     names = sorted(labels)
     code = np.array([names.index(label) if label in labels else -1 for label in found], dtype=np.int64)
     code = code[np.asarray(encoded.indices)] if found else np.empty(0, np.int64)
-    place = documents.span_start - plan.n if plan.side == "left" else documents.span_end
-    fits = (code >= 0) & (place >= 0) & (place + plan.n <= lengths[documents.span_document])
+    place = documents.span_start - settings.n if settings.side == "left" else documents.span_end
+    fits = (code >= 0) & (place >= 0) & (place + settings.n <= lengths[documents.span_document])
     start = first[documents.span_document[fits]] + place[fits]
     start, code = np.divmod(np.unique(start * max(len(names), 1) + code[fits]), max(len(names), 1))
     heads = find_heads(start)
@@ -161,20 +161,20 @@ def _labelled_windows(
     return labels, start[heads], weight, weights
 
 
-def _prepare(documents: Documents, plan: Plan, skip_log: SkipLog) -> tuple[Documents, pa.Array, Ints]:
+def _prepare(documents: Documents, settings: CountSettings, skip_log: SkipLog) -> tuple[Documents, pa.Array, Ints]:
     """Split texts into items, drop documents whose spans lie outside, and pad."""
     given = documents
-    if plan.kind == "letters":
+    if settings.kind == "letters":
         documents = _as_letters(documents)
-    items, lengths = split_documents(documents, plan.encoder)
+    items, lengths = split_documents(documents, settings.encoder)
     outside = _outside(documents, lengths)
     if outside.any():
         rows, firsts = np.unique(documents.span_document[outside], return_index=True)
         for which in np.flatnonzero(outside)[firsts].tolist():  # the first one of each document
             skip_log.skip_or_raise(InputError(_describe_outside(given, which)))
         documents = documents.select(~np.isin(np.arange(len(documents)), rows))
-        items, lengths = split_documents(documents, plan.encoder)
-    return _padded(documents, items, lengths, plan) if plan.pad else (documents, items, lengths)
+        items, lengths = split_documents(documents, settings.encoder)
+    return _padded(documents, items, lengths, settings) if settings.pad else (documents, items, lengths)
 
 
 def _as_letters(documents: Documents) -> Documents:
@@ -236,11 +236,13 @@ def _describe_outside(documents: Documents, which: int) -> str:
     )
 
 
-def _padded(documents: Documents, items: pa.Array, lengths: Ints, plan: Plan) -> tuple[Documents, pa.Array, Ints]:
+def _padded(
+    documents: Documents, items: pa.Array, lengths: Ints, settings: CountSettings
+) -> tuple[Documents, pa.Array, Ints]:
     """Put n pads before each document (after it, for right contexts), so that every boundary has a context."""
-    chosen = documents.begins if plan.side == "left" else documents.ends
-    pads = np.full(len(documents), plan.n) if chosen is None else np.where(chosen, plan.n, 0)
-    shift = pads[documents.span_document] if plan.side == "left" else 0
+    chosen = documents.begins if settings.side == "left" else documents.ends
+    pads = np.full(len(documents), settings.n) if chosen is None else np.where(chosen, settings.n, 0)
+    shift = pads[documents.span_document] if settings.side == "left" else 0
     moved = replace(documents, span_start=documents.span_start + shift, span_end=documents.span_end + shift)
     items = items.dictionary_decode() if pa.types.is_dictionary(items.type) else items
-    return moved, insert_pads(items, lengths, pads, plan.side), lengths + pads
+    return moved, insert_pads(items, lengths, pads, settings.side), lengths + pads

@@ -25,7 +25,7 @@ import pyarrow as pa
 from raregram.atomic import temporary_base, write_errors_named
 from raregram.corpus.labels import check_labels
 from raregram.counts.encode import ONCE, Encoded, Weight
-from raregram.counts.kernel import Batch, Layer, Plan, count_span, count_suffixes, count_units, windows_of
+from raregram.counts.kernel import Batch, CountSettings, Layer, count_span, count_suffixes, count_units, windows_of
 from raregram.counts.spans import Span
 from raregram.counts.storage import SpanRows, SpanTable
 from raregram.counts.table import Ints, check_total, counts_columns
@@ -86,13 +86,13 @@ class Corpus:
     """All that is to be counted, encoded."""
 
     def __init__(
-        self, plan: Plan, memory_limit: int | None = None, beside: Path | None = None, threads: int = 1
+        self, settings: CountSettings, memory_limit: int | None = None, beside: Path | None = None, threads: int = 1
     ) -> None:
-        self.plan, self.threads = plan, threads
+        self.settings, self.threads = settings, threads
         self.memory_limit = memory_limit or MEMORY_LIMIT
         self.beside = beside or Path(tempfile.gettempdir(), "a temporary file")
         self.vocabulary: dict[str, int] = {}
-        self.labels = {name for name in (plan.everything, *(plan.targets or ())) if name is not None}
+        self.labels = {name for name in (settings.everything, *(settings.targets or ())) if name is not None}
         self.weights: dict[Weight, int] = {ONCE: 0}
         self.windows: dict[int, int] = {}  # how many there are of each weight
         self.spool = Spool(self.memory_limit // 16, self.beside)
@@ -105,7 +105,7 @@ class Corpus:
         self.documents += encoded.documents
         self.longest = max(self.longest, encoded.longest)
         self.labels |= encoded.labels
-        if self.plan.targets is None:
+        if self.settings.targets is None:
             check_labels(self.labels)
         if not len(encoded.codes):
             return
@@ -115,7 +115,7 @@ class Corpus:
             self.weights.setdefault(kind, len(self.weights)) for kind in (encoded.usual, *encoded.weights)
         )
         weight = np.array(weights, dtype=np.int32)[encoded.weight]
-        others = int((encoded.lengths - (self.plan.n - 1)).sum()) - len(weight)
+        others = int((encoded.lengths - (self.settings.n - 1)).sum()) - len(weight)
         self.windows[usual] = self.windows.get(usual, 0) + others
         for kind, times in enumerate(np.bincount(weight).tolist()):
             self.windows[kind] = self.windows.get(kind, 0) + times
@@ -145,7 +145,9 @@ class Corpus:
         totals = self.totals
         check_total(totals[0])
         items, parts = self._count(only)
-        return SpanTable("counts", self.plan.header(self.targets, totals), counts_columns(self.targets), items, parts)
+        return SpanTable(
+            "counts", self.settings.header(self.targets, totals), counts_columns(self.targets), items, parts
+        )
 
     def _count(self, only: Span | None) -> tuple[pa.Array, Iterator[SpanRows]]:
         """Return the items in byte order, shapes among them, and the rows of all spans."""
@@ -155,9 +157,9 @@ class Corpus:
         distinct, codes = build_vocabulary(names)
         layers = [Layer("item", distinct, codes, codes)]
         units = self._units(layers[0])
-        if self.plan.shape is None:
+        if self.settings.shape is None:
             return distinct, self._wanted(layers, [None], units, only)
-        shapes, codes = build_vocabulary(pa.concat_arrays(shapes_of(names, self.plan.shape)))
+        shapes, codes = build_vocabulary(pa.concat_arrays(shapes_of(names, self.settings.shape)))
         layers.append(Layer("shape", shapes, codes[len(names) :], codes[: len(names)]))
         of_shapes = list(self._units(layers[1]))
         used = np.unique(np.concatenate([part.keys for part in of_shapes]))
@@ -170,7 +172,7 @@ class Corpus:
         self, layers: Sequence[Layer], final: Sequence[Codes | None], units: Iterable[SpanRows], only: Span | None
     ) -> Iterator[SpanRows]:
         """Yield the rows of all spans, or only of one, by the table's codes."""
-        longer = [span for span in self.plan.longer if only in (None, span)]
+        longer = [span for span in self.settings.longer if only in (None, span)]
         for part in chain(units if only is None or only.width == 1 else (), self._longer(longer, layers)):
             into = final[part.span.layer == "shape"]
             if only in (None, part.span) and len(part):
@@ -190,13 +192,13 @@ class Corpus:
         for which, (items, documents, special, usual) in enumerate(self.sizes):
             parts = np.split(self.spool.read(which), np.cumsum([items, documents, special]))
             codes, lengths, special_windows, weight = parts
-            yield Batch(codes, lengths, special_windows, weight, usual, self.plan.n)
+            yield Batch(codes, lengths, special_windows, weight, usual, self.settings.n)
 
     def _units(self, layer: Layer) -> Iterator[SpanRows]:
         """Count the units, as much of the vocabulary at a time as memory allows."""
         weights = self._matrix()
         most_codes = max(self.memory_limit // 6 // (8 * (weights.shape[1] + 2)), SMALLEST_RANGE)
-        return count_units(self._batches, layer, self.plan, weights, most_codes)
+        return count_units(self._batches, layer, self.settings, weights, most_codes)
 
     def _longer(self, spans: Sequence[Span], layers: Sequence[Layer]) -> Iterator[SpanRows]:
         """Count the spans of two and more items."""
@@ -205,7 +207,7 @@ class Corpus:
         if sum(self.windows.values()) <= self._capacity(longest, weights):
             return self._in_memory(spans, layers, weights)
         ranges = (
-            partial(count_span, span, *windows, self.plan.min_count)
+            partial(count_span, span, *windows, self.settings.min_count)
             for span in spans
             for windows in self._ranges(layers[span.layer == "shape"], span, weights)
         )
@@ -222,18 +224,18 @@ class Corpus:
         batches, suffixes = list(self._batches()), []
         for layer in layers:
             lengths = {span.width for span in spans if span.layer == layer.name}
-            suffixes.append(count_suffixes(batches, layer, self.plan, weights, lengths))
+            suffixes.append(count_suffixes(batches, layer, self.settings, weights, lengths))
         with ThreadPoolExecutor(min(len(layers), self.threads)) as pool:
-            for _ in range(self.plan.n):
+            for _ in range(self.settings.n):
                 yield from (rows for rows in pool.map(_next_rows, suffixes) if rows is not None)
 
     def _ranges(self, layer: Layer, span: Span, weights: Ints) -> Iterator[tuple[Codes, Ints]]:
         """Yield the windows of a span range by range, and what they weigh."""
 
         def pieces() -> Iterator[Codes]:
-            return (windows_of(batch, layer, self.plan, span) for batch in self._batches())
+            return (windows_of(batch, layer, self.settings, span) for batch in self._batches())
 
-        codes = layer.near if span.start == self.plan.nearest else layer.far
+        codes = layer.near if span.start == self.settings.nearest else layer.far
         sizes = np.zeros(len(layer.names), dtype=np.int64)
         for batch in self._batches():
             sizes += np.bincount(codes[batch.codes[batch.starts() + span.start]], minlength=len(sizes))
@@ -313,7 +315,7 @@ def in_threads(jobs: Iterable[Callable[[], T]], threads: int) -> Iterator[T]:
 @contextmanager
 def encode_all(
     jobs: Iterable[Job],
-    plan: Plan,
+    settings: CountSettings,
     *,
     threads: int | None = None,
     memory_limit: int | None = None,
@@ -324,7 +326,7 @@ def encode_all(
 
     Args:
         jobs: each encodes some.
-        plan: what to count of them.
+        settings: what to count of them.
         threads: how many jobs are done and ranges counted at a time; None: one for each processor.
         memory_limit: bytes, a guide; None: `MEMORY_LIMIT`.
         beside: the file beside which temporary files are kept; None: where the system keeps such.
@@ -333,7 +335,7 @@ def encode_all(
     if threads is not None:
         check_count("threads", "a count", threads)
     threads = threads or os.cpu_count() or 1
-    corpus = Corpus(plan, memory_limit, None if beside is None else temporary_base(beside), threads)
+    corpus = Corpus(settings, memory_limit, None if beside is None else temporary_base(beside), threads)
     try:
         for encoded in in_threads(jobs, threads):
             corpus.add(encoded)
@@ -343,9 +345,11 @@ def encode_all(
         corpus.spool.close()
 
 
-def check_counted(documents: int, contexts: int, longest: int, plan: Plan) -> None:
+def check_counted(documents: int, contexts: int, longest: int, settings: CountSettings) -> None:
     """Raise where there was nothing to count; `longest` is the number of items of the longest document."""
     if not documents:
         raise InputError("there is no document in the input")
     if not contexts:
-        raise InputError(f"no document is long enough: the longest has {longest} {plan.kind}, and n is {plan.n}")
+        raise InputError(
+            f"no document is long enough: the longest has {longest} {settings.kind}, and n is {settings.n}"
+        )

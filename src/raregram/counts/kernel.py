@@ -28,7 +28,7 @@ from raregram.text.vocabulary import Codes, Encoder
 
 
 @dataclass(frozen=True)
-class Plan:
+class CountSettings:
     """What is to be counted."""
 
     n: int = N.default
@@ -108,21 +108,21 @@ class Layer:
 
 
 def count_units(
-    batches: Callable[[], Iterable[Batch]], layer: Layer, plan: Plan, weights: Ints, most_codes: int
+    batches: Callable[[], Iterable[Batch]], layer: Layer, settings: CountSettings, weights: Ints, most_codes: int
 ) -> Iterator[SpanRows]:
     """Yield the rows of the units, position by position; `most_codes` of the items or shapes at a time."""
     usual = sorted({batch.usual for batch in batches()})
     totals = {weight: np.zeros(len(layer.names), dtype=np.int64) for weight in usual}  # at the position k
-    for k in range(plan.n):
+    for k in range(settings.n):
         for batch in batches():
             if k == 0:
                 _tally(totals[batch.usual], layer.far[batch.codes[batch.starts()]], 1)
                 continue
             first = np.cumsum(batch.lengths, dtype=np.int64) - batch.lengths
             _tally(totals[batch.usual], layer.far[batch.codes[first + (k - 1)]], -1)
-            _tally(totals[batch.usual], layer.far[batch.codes[first + batch.lengths - plan.n + k]], 1)
+            _tally(totals[batch.usual], layer.far[batch.codes[first + batch.lengths - settings.n + k]], 1)
         codes, sums = layer.far, totals
-        if k == plan.nearest and layer.near is not layer.far:
+        if k == settings.nearest and layer.near is not layer.far:
             codes, sums = layer.near, {weight: np.zeros_like(total) for weight, total in totals.items()}
             for batch in batches():
                 _tally(sums[batch.usual], codes[batch.codes[batch.starts() + k]], 1)
@@ -160,13 +160,13 @@ def _tally(counts: Ints, found: Codes, times: int) -> None:
         counts += times * np.bincount(found, minlength=len(counts))
 
 
-def windows_of(batch: Batch, layer: Layer, plan: Plan, span: Span) -> Codes:
+def windows_of(batch: Batch, layer: Layer, settings: CountSettings, span: Span) -> Codes:
     """Return the codes of a span in all windows, and the weights of these: (width + 1, windows)."""
     starts = batch.starts()
     far = layer.far[batch.codes]
     found = np.empty((span.width + 1, len(starts)), dtype=np.int32)
     for row, k in enumerate(range(span.start, span.stop)):
-        if k == plan.nearest and layer.near is not layer.far:
+        if k == settings.nearest and layer.near is not layer.far:
             found[row] = layer.near[batch.codes[starts + k]]
         else:
             np.take(far, starts + k, out=found[row])
@@ -181,22 +181,24 @@ def count_span(span: Span, windows: Codes, weights: Ints, min_count: int) -> Spa
 
 
 def count_suffixes(
-    batches: Sequence[Batch], layer: Layer, plan: Plan, weights: Ints, lengths: Collection[int]
+    batches: Sequence[Batch], layer: Layer, settings: CountSettings, weights: Ints, lengths: Collection[int]
 ) -> Iterator[SpanRows | None]:
     """Yield the rows of the suffixes of 2, 3, ... items; None for lengths that are not asked for.
 
     Where all windows fit into memory this takes half the time of `count_span`: the windows of a suffix are sorted by
     its furthest item and the row of the shorter suffix.
     """
-    left = plan.side == "left"
+    left = settings.side == "left"
     starts, far = [batch.starts() for batch in batches], [layer.far[batch.codes] for batch in batches]
     weight = np.concatenate([batch.weights(start) for batch, start in zip(batches, starts, strict=True)])
-    nearest = [layer.near[batch.codes[start + plan.nearest]] for batch, start in zip(batches, starts, strict=True)]
+    nearest = [
+        layer.near[batch.codes[start + settings.nearest]] for batch, start in zip(batches, starts, strict=True)
+    ]
     row = np.concatenate(nearest)  # of each window's suffix
     keys = np.arange(len(layer.names), dtype=np.int32)[:, None]
     for length in range(2, max(lengths, default=0) + 1):
-        span = suffix(length, plan.n, plan.side, layer.name)
-        k = plan.n - length if left else length - 1
+        span = suffix(length, settings.n, settings.side, layer.name)
+        k = settings.n - length if left else length - 1
         item = np.concatenate([codes[start + k] for codes, start in zip(far, starts, strict=True)])
         order, heads, pairs = group_rows(np.stack([item, row] if left else [row, item]))
         row[order] = np.repeat(np.arange(len(heads), dtype=np.int32), np.diff(heads, append=len(order)))
@@ -204,7 +206,7 @@ def count_suffixes(
         keys[:, slice(1, None) if left else slice(-1)] = shorter.take(pairs[:, int(left)], axis=0)
         keys[:, 0 if left else -1] = pairs[:, int(not left)]
         if length in lengths:
-            yield SpanRows(span, keys, _frequencies(order, heads, weight, weights)).at_least(plan.min_count)
+            yield SpanRows(span, keys, _frequencies(order, heads, weight, weights)).at_least(settings.min_count)
         else:
             yield None
 

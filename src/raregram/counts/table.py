@@ -26,7 +26,7 @@ from raregram.text.vocabulary import Codes, build_vocabulary
 
 if TYPE_CHECKING:
     from raregram.counts.encode import Encoded
-    from raregram.counts.kernel import Plan
+    from raregram.counts.kernel import CountSettings
 
 LARGEST_TOTAL = 2**53  # up to here doubles hold whole numbers exactly
 
@@ -84,13 +84,13 @@ class Counts:
         array([3, 2])
         """
         from raregram.counts.encode import encode_labelled
-        from raregram.counts.kernel import Plan
+        from raregram.counts.kernel import CountSettings
 
         contexts = as_sequence(contexts)
         n = parse_ngrams(contexts[:1], n, kind, where).n
         wanted = None if targets is None else target_names(targets)
-        plan = Plan(n, side, kind, wanted, tuple_of(spans), shape=shape)
-        return cls._count(plan, encode_labelled(contexts, labels, plan, where))
+        settings = CountSettings(n, side, kind, wanted, tuple_of(spans), shape=shape)
+        return cls._count(settings, encode_labelled(contexts, labels, settings, where))
 
     @classmethod
     def from_ngrams(
@@ -131,7 +131,7 @@ class Counts:
         array([13,  5])
         """
         from raregram.counts.encode import encode_weighted
-        from raregram.counts.kernel import Plan
+        from raregram.counts.kernel import CountSettings
 
         DENOMINATOR.check(denominator, "from_ngrams")
         ngrams = as_sequence(ngrams)
@@ -141,8 +141,8 @@ class Counts:
         totals = [_total(given, column, name) for given, column, name in ((n_nu, nu, "n_nu"), (n_de, de, "n_de"))]
         if denominator == "all" and totals[0] > totals[1]:
             raise InputError(f"n_nu is {totals[0]} but n_de, which counts all contexts, is only {totals[1]}")
-        plan = Plan(n, side, kind, target_names([target]), tuple_of(spans), shape=shape)
-        counts = cls._count(plan, encode_weighted(ngrams, every, nu, target, plan, where))
+        settings = CountSettings(n, side, kind, target_names([target]), tuple_of(spans), shape=shape)
+        counts = cls._count(settings, encode_weighted(ngrams, every, nu, target, settings, where))
         everything = sum(totals) if denominator == "complement" else totals[1]
         check_total(everything)
         return replace(counts, totals=np.array([everything, totals[0]], dtype=np.int64))
@@ -179,11 +179,11 @@ class Counts:
 
     def save(self, path: PathLike) -> None:
         """Write a count file, under its final name only when it is whole."""
-        storage.write(path, self._as_table())
+        storage.write(path, self.as_table())
 
     def digest(self) -> str:
         """Return a digest of the content: equal tables have equal digests, however they were made."""
-        return self.known_digest or self._as_table().digest()
+        return self.known_digest or self.as_table().digest()
 
     def frequencies(self, span: Span, target: str, denominator: str = DENOMINATOR.default) -> tuple[Ints, Ints]:
         """Return f_nu and f_de of every row of a span."""
@@ -278,11 +278,11 @@ class Counts:
         return len(np.unique(np.concatenate([self.rows[span].keys[:, 0] for span in self.units])))
 
     @classmethod
-    def _count(cls, plan: Plan, encoded: Encoded) -> Counts:
+    def _count(cls, settings: CountSettings, encoded: Encoded) -> Counts:
         """Count what is encoded, in memory."""
         from raregram.counts.engine import Corpus
 
-        corpus = Corpus(plan)
+        corpus = Corpus(settings)
         corpus.add(encoded)
         return cls.from_table(corpus.table())
 
@@ -325,7 +325,8 @@ class Counts:
         """What a count file says about itself, beside its rows."""
         return counts_header(self, self.spans, self.targets, self.totals.tolist())
 
-    def _as_table(self) -> SpanTable:
+    def as_table(self) -> SpanTable:
+        """Return the table as files store it."""
         return SpanTable(
             "counts", self._header(), counts_columns(self.targets), self.items, tuple(self.rows.values())
         )
@@ -334,7 +335,7 @@ class Counts:
 def counts_header(
     layout: Any, spans: Sequence[Span], targets: Sequence[str], totals: Sequence[int]
 ) -> dict[str, Any]:
-    """Return the header of a count file; `layout` is a table or the plan of one."""
+    """Return the header of a count file; `layout` is a table or the settings of one."""
     named = {name: getattr(layout, name) for name in ("n", "side", "pad", "min_count", "shape")}
     counted = {
         "spans": [list(span.columns(layout.n)) for span in spans],

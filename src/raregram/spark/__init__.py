@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def count(
-    source: Any, out: str, *, on_error: str = "stop", memory_limit: int | None = None, **plan: Any
+    source: Any, out: str, *, on_error: str = "stop", memory_limit: int | None = None, **settings: Any
 ) -> dict[str, Any]:
     """Count documents into a folder of Parquet files, which is a count table, and return its header.
 
@@ -32,22 +32,18 @@ def count(
         out: the folder.
         on_error: "stop" at a document that cannot be counted, or "skip" it.
         memory_limit: bytes that a task takes for its tables.
-        plan: see `raregram.counts.kernel.Plan`; also `format` and `split` of `raregram.corpus.documents.Options`.
+        settings: see `raregram.counts.kernel.CountSettings`; also `format` and `split`, see
+            `raregram.corpus.documents.Options`.
     """
     from raregram.corpus.documents import Options, SkipLog
-    from raregram.counts.count import count_on_spark
-    from raregram.counts.kernel import Plan
+    from raregram.counts.count import CountJob
+    from raregram.counts.kernel import CountSettings
     from raregram.spark.counting import write_counts
 
-    reading = {name: plan.pop(name) for name in ("format", "split") if name in plan}
-    planned = count_on_spark(
-        (source, None, None),
-        Plan(**plan),
-        Options(**reading, skip_log=SkipLog(on_error)),
-        cluster=_cluster(source),
-        memory_limit=memory_limit,
-    )
-    return write_counts(planned, out).header
+    reading = {name: settings.pop(name) for name in ("format", "split") if name in settings}
+    options = Options(**reading, skip_log=SkipLog(on_error))
+    job = CountJob((source, None, None), CountSettings(**settings), options, memory_limit=memory_limit)
+    return write_counts(job.on_spark(_cluster(source)), out).header
 
 
 def score(frame: Frame, model: Model, *, column: str | None = None, level: float | None = None) -> Frame:

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from raregram.corpus.documents import Options
 from raregram.corpus.labels import check_labels
 from raregram.counts.engine import Corpus, check_counted
-from raregram.counts.kernel import Plan
+from raregram.counts.kernel import CountSettings
 from raregram.counts.sorting import find_heads
 from raregram.counts.spans import Span
 from raregram.counts.storage import (
@@ -96,25 +96,25 @@ class Count:
     def __init__(
         self,
         cluster: Cluster,
-        samples: Sequence[tuple[Source, Plan]],
+        samples: Sequence[tuple[Source, CountSettings]],
         options: Options,
         memory_limit: int | None = None,
         only: Span | None = None,
     ) -> None:
         self.cluster, self.reports = cluster, cluster.reports()
         memory_limit = memory_limit or MEMORY_LIMIT
-        self.plan = samples[0][1]
+        self.settings = samples[0][1]
         self.targets = _all_targets(cluster, samples, options)
         self.partitions, buckets = _buckets(cluster, samples)
         frames = []
-        for number, (source, plan) in enumerate(samples):
-            known = plan if plan.targets is not None else replace(plan, targets=self.targets)
+        for number, (source, settings) in enumerate(samples):
+            known = settings if settings.targets is not None else replace(settings, targets=self.targets)
             in_task = replace(source, frame=None)
             task = Counter(in_task, known, options, self.targets, memory_limit, buckets, only)
             frames.append(cluster.map(source.frame, task.work(self.reports, number), BLOCKS))
         blocks = frames[0] if len(frames) == 1 else frames[0].union(frames[1])
         self.blocks = blocks.repartition("bucket").sortWithinPartitions("bucket")
-        self.adder = Adder(counts_columns(self.targets), self.plan.min_count)
+        self.adder = Adder(counts_columns(self.targets), self.settings.min_count)
         self.rows = cluster.map(self.blocks, self.adder.work(self.reports), row_columns(self.targets))
 
     def compute(self, action: Callable[[], Any]) -> Any:
@@ -132,10 +132,10 @@ class Count:
             totals += of_task.totals
         documents = sum(of_task.documents for of_task in counted)
         longest = max((of_task.longest for of_task in counted), default=0)
-        check_counted(documents, int(totals[0]), longest, self.plan)
+        check_counted(documents, int(totals[0]), longest, self.settings)
         check_total(int(totals[0]))
         return Counted(
-            self.plan.header(self.targets, totals.tolist()),
+            self.settings.header(self.targets, totals.tolist()),
             counts_columns(self.targets),
             np.sum(hashes, axis=0, dtype=np.uint64),
             sum(of_task.skipped for of_task in counted),
@@ -195,43 +195,47 @@ def collect_counts(count: Count) -> tuple[Counts, Counted]:
     """Compute a count and bring it to the driver as a count table in memory."""
     rows = count.compute(count.rows.toArrow)
     counted = count.finish()
-    return Counts.from_table(counted.table(*from_arrow(rows, counted.columns, count.plan.n))), counted
+    return Counts.from_table(counted.table(*from_arrow(rows, counted.columns, count.settings.n))), counted
 
 
-def _buckets(cluster: Cluster, samples: Sequence[tuple[Source, Plan]]) -> tuple[int, int]:
+def _buckets(cluster: Cluster, samples: Sequence[tuple[Source, CountSettings]]) -> tuple[int, int]:
     """Return into how many partitions the table is shuffled, and into how many buckets, each added up in memory."""
     needed = 0
-    for source, plan in samples:
+    for source, settings in samples:
         size = int(source.frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
         if size < 1 << 60:  # Spark takes what it does not know for very large
-            needed += size // ITEM_BYTES * len(plan.longer) * ROW_BYTES // BUCKET_BYTES  # one row an item and length
+            needed += (
+                size // ITEM_BYTES * len(settings.longer) * ROW_BYTES // BUCKET_BYTES
+            )  # one row an item and length
     wanted = int(cluster.session.conf.get("spark.sql.shuffle.partitions"))
     partitions = max(wanted, min(needed // BUCKETS, MOST_PARTITIONS))
     return partitions, max(needed, BUCKETS * partitions)
 
 
-def _all_targets(cluster: Cluster, samples: Sequence[tuple[Source, Plan]], options: Options) -> tuple[str, ...]:
+def _all_targets(
+    cluster: Cluster, samples: Sequence[tuple[Source, CountSettings]], options: Options
+) -> tuple[str, ...]:
     """Return the targets of all samples: those that are asked for, or every label that the documents have."""
     found: set[str] = set()
-    for source, plan in samples:
-        found |= {plan.everything} if plan.everything else set(plan.targets or ())
-        if plan.targets is None and source.has_labels:
-            found |= check_labels(_labels(cluster, source, plan, options))
+    for source, settings in samples:
+        found |= {settings.everything} if settings.everything else set(settings.targets or ())
+        if settings.targets is None and source.has_labels:
+            found |= check_labels(_labels(cluster, source, settings, options))
     return tuple(sorted(found))
 
 
-def _labels(cluster: Cluster, source: Source, plan: Plan, options: Options) -> set[str]:
-    """Return every label, by the names that the plan gives them."""
+def _labels(cluster: Cluster, source: Source, settings: CountSettings, options: Options) -> set[str]:
+    """Return every label, by the names that the settings gives them."""
     if source.rows == TABLE and source.contexts is None and options.skip_log.on_error == "stop":
         with cluster.planning():
             distinct = source.frame.selectExpr("explode(spans.label) as label").distinct()
             found = {row["label"] for row in cluster.run(distinct.collect)} - {None}
-        return {(plan.labels or {}).get(label, label) for label in found}
+        return {(settings.labels or {}).get(label, label) for label in found}
 
     in_task = replace(source, frame=None)
 
     def look(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        labels = set[str]().union(*(encoded.labels for encoded in in_task.encode(rows, plan, options)))
+        labels = set[str]().union(*(encoded.labels for encoded in in_task.encode(rows, settings, options)))
         yield pa.record_batch([pa.array(sorted(labels), pa.string())], names=["label"])
 
     with cluster.planning():
@@ -244,7 +248,7 @@ class Counter:
     """Counts the documents or contexts of a partition, and cuts the partial table into blocks."""
 
     source: Source
-    plan: Plan
+    settings: CountSettings
     options: Options
     targets: tuple[str, ...]
     memory_limit: int
@@ -257,8 +261,8 @@ class Counter:
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             skip_log = self.options.skip_log
             # What is rare here may be frequent elsewhere.
-            corpus = Corpus(replace(self.plan, min_count=1), self.memory_limit)
-            for encoded in self.source.encode(batches, corpus.plan, self.options):
+            corpus = Corpus(replace(self.settings, min_count=1), self.memory_limit)
+            for encoded in self.source.encode(batches, corpus.settings, self.options):
                 corpus.add(encoded)
             totals = TaskTotals([0] * (1 + len(self.targets)), corpus.documents, corpus.longest, skip_log.skipped)
             columns = [0, *(1 + self.targets.index(target) for target in corpus.targets)]
@@ -279,7 +283,7 @@ class Counter:
                 keys, values = part.keys[first : first + BLOCK_ROWS], part.values[first : first + BLOCK_ROWS]
                 sums = np.zeros((1 + len(self.targets), len(keys)), dtype=np.int64)
                 sums[columns] = values.T
-                span = part.span.columns(self.plan.n)
+                span = part.span.columns(self.settings.n)
                 hashes = hash_keys(span, keys, item_hash)
                 yield _cut(span, hashes, join_items(items, keys), sums, self.buckets)
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from raregram.corpus.documents import Options
-from raregram.counts.count import count_on_spark, is_frame
-from raregram.counts.kernel import Plan
+from raregram.counts.count import CountJob, is_frame
+from raregram.counts.kernel import CountSettings
 from raregram.counts.spans import Span
 from raregram.counts.storage import read_header
 from raregram.counts.table import Ints, counts_columns
@@ -88,12 +88,10 @@ def _count_table(cluster: Cluster, sources: Any, s: Settings) -> Frame | None:
 
 
 def _count(cluster: Cluster, sources: Any, options: Options, s: Settings, memory_limit: int | None) -> Count:
-    """Plan to count the whole N-grams of documents."""
-    plan = Plan(n=s.n, side=s.side, kind=s.kind, pad=s.pad, targets=(s.target,), spans=("whole",))
-    source = (sources, None, None)
-    return count_on_spark(
-        source, plan, options, cluster=cluster, memory_limit=memory_limit, only=Span("item", 0, s.n)
-    )
+    """Prepare to count the whole N-grams of documents."""
+    settings = CountSettings(s.n, s.side, s.kind, targets=(s.target,), spans=("whole",), pad=s.pad)
+    job = CountJob((sources, None, None), settings, options, memory_limit=memory_limit)
+    return job.on_spark(cluster, only=Span("item", 0, s.n))
 
 
 def _with_training(cluster: Cluster, types: Frame, training: str | None, n: int) -> Frame:

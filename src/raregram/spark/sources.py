@@ -31,9 +31,9 @@ from raregram.corpus.documents import (
 )
 from raregram.corpus.formats import BY_SUFFIX, CONTEXTS, FORMATS, recognise
 from raregram.corpus.formats.tables import CONTENT, FILE, ROW, SPANS, from_batches, json_rows
-from raregram.counts.count import ContextFiles, encode_contexts, is_frame
+from raregram.counts.count import ContextOptions, encode_contexts, is_frame
 from raregram.counts.encode import Encoded, encode_documents
-from raregram.counts.kernel import Plan
+from raregram.counts.kernel import CountSettings
 from raregram.errors import FileError, InputError, ParameterError, check_choice
 from raregram.spark.session import Cluster, Frame
 from raregram.text.ngrams import parse_ngrams
@@ -59,7 +59,7 @@ class Source:
     rows: str  # TABLE, LINES or FILES
     format: str
     name: str = "the DataFrame"
-    contexts: ContextFiles | None = None  # how contexts are read; None for documents
+    contexts: ContextOptions | None = None  # how contexts are read; None for documents
 
     @property
     def has_labels(self) -> bool:
@@ -77,20 +77,20 @@ class Source:
             raise InputError(f"there is no context in {self.name}")
         return parse_ngrams([first[0]], self.contexts.n, kind, lambda row: f"{self.name}, row 1").n
 
-    def encode(self, rows: Iterator[pa.RecordBatch], plan: Plan, options: Options) -> Iterator[Encoded]:
+    def encode(self, rows: Iterator[pa.RecordBatch], settings: CountSettings, options: Options) -> Iterator[Encoded]:
         """Yield what a partition holds, encoded; in a task."""
         if self.contexts is None:
             for documents in read_partition(rows, self.rows, self.format, options):
-                yield encode_documents(documents, plan, options.skip_log)
+                yield encode_documents(documents, settings, options.skip_log)
         else:
             for batch in gathered(rows):
                 contexts = table_batch(
                     batch, Location(f"a partition of {self.name}", "row"), self.contexts.rename or {}
                 )
-                yield encode_contexts(contexts, self.contexts, plan)
+                yield encode_contexts(contexts, self.contexts, settings)
 
 
-def open_source(cluster: Cluster, sources: Any, options: Options, contexts: ContextFiles) -> Source:
+def open_source(cluster: Cluster, sources: Any, options: Options, contexts: ContextOptions) -> Source:
     """Return the documents or contexts of paths, or of a DataFrame with such columns; see `rg.count`."""
     if is_frame(sources):
         frame, name, format_name = sources, "the DataFrame", "parquet"
