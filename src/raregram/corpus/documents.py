@@ -362,7 +362,7 @@ def parse_document(document: Any, location: Location) -> Row:
     """Check a document that came as a mapping: `items` or `text`, and `id` and `spans` where they are."""
     if not hasattr(document, "get"):
         raise InputError(f"{location}: a document is an object with items or text, got {type(document).__name__}")
-    items, text, name, given = (document.get(key) for key in ("items", "text", "id", "spans"))
+    items, text, name, given = document.get("items"), document.get("text"), document.get("id"), document.get("spans")
     words = [text] if items is None else items
     is_list = items is None or isinstance(items, list | tuple)
     if not is_list or not all(isinstance(word, str) for word in words):
@@ -383,9 +383,7 @@ def _parse_span(span: Any, location: Location) -> tuple[int, int, str]:
         start, end, label = (span["start"], span["end"], span["label"]) if hasattr(span, "get") else span
     except (KeyError, TypeError, ValueError):
         raise InputError(f"{location}: a span needs start, end and label, got {shorten(span)}") from None
-    whole = all(
-        isinstance(bound, int) and not isinstance(bound, bool) and abs(bound) < 2**62 for bound in (start, end)
-    )
+    whole = type(start) is int and type(end) is int and max(abs(start), abs(end)) < 2**62  # which no bool is
     if not whole or not isinstance(label, str):
         raise InputError(f"{location}: a span needs whole numbers start and end and a label, got {shorten(span)}")
     return start, end, label
