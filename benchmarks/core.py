@@ -44,7 +44,7 @@ def measure() -> list[tuple[str, str, str]]:
     texts = source.texts(contexts)
     counts = rg.Counts.from_contexts(texts, np.where(at_target, "T", ""))
     model = rg.fit(counts, "T", size=10_000)
-    codes = model.numbers(texts)
+    codes = model.encode(texts)
     running = np.ascontiguousarray(codes[:, -1])
     lines = pa.array(texts)
     million = million_rows()

@@ -41,7 +41,7 @@ k = 15
 sizes = [2, 5]
 lams = [1e-4, 1e-2]
 criteria = ["cet", "tf"]
-worths = [12.0]
+priors = [12.0]
 taus = [0.5]
 targets = ["LOC"]
 """

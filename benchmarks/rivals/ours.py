@@ -58,7 +58,7 @@ class Ours(Rival):
 class Backoff(Ours):
     """The back-off estimator, with the spans and the settings of the experiment."""
 
-    settings = tuple({"worth": worth, "tau": tau} for worth, tau in product(DEFAULT.worths, DEFAULT.taus))
+    settings = tuple({"worth": worth, "tau": tau} for worth, tau in product(DEFAULT.priors, DEFAULT.taus))
     estimator = "backoff"
 
     @property

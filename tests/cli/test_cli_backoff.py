@@ -317,21 +317,23 @@ def test_letters_on_the_right_side(run, folder):
 
 def test_info_says_which_span_is_which(run):
     facts = json.loads(run("info", "loc.rgm", "--json"))
-    assert len(facts["items_held_by_position"]) == len(facts["shapes_held_by_position"]) == 4
-    assert list(facts["suffixes_held_by_length"]) == list(facts["shape_suffixes_held_by_length"]) == ["2", "3", "4"]
-    assert facts["items_held_anywhere"] > 0
+    assert len(facts["items_stored_by_position"]) == len(facts["shapes_stored_by_position"]) == 4
+    assert (
+        list(facts["suffixes_stored_by_length"]) == list(facts["shape_suffixes_stored_by_length"]) == ["2", "3", "4"]
+    )
+    assert facts["items_stored_anywhere"] > 0
     assert "lam0" not in facts
     assert "unseen" not in facts
     shown = run("info", "loc.rgm")
-    assert "suffixes_held_by_length        2: " in shown
+    assert "suffixes_stored_by_length        2: " in shown
     best = facts["strongest_for"][0]
     assert best["f_nu"] > 10  # not something seen once
     weights = [entry["log_ratio"] * entry["f_nu"] for entry in facts["strongest_for"]]
     assert weights == sorted(weights, reverse=True)
     run("fit", "train.counts", *BACKOFF, "--no-shapes", "--out", "bare.rgm")
     facts = json.loads(run("info", "bare.rgm", "--json"))
-    assert "items_held_anywhere" not in facts
-    assert "shapes_held_by_position" not in facts
+    assert "items_stored_anywhere" not in facts
+    assert "shapes_stored_by_position" not in facts
 
 
 @pytest.mark.slow

@@ -113,7 +113,7 @@ def test_the_results_are_the_same_as_ever(tmp_path):
     """Three hundred articles, on which sizes, ridges and limits of memory all make a difference."""
     settings = Config(
         corpus=("made",), train=200, valid=50, test=50, n=4, k=800, sizes=(5, 50, 500), lams=(1e-4, 1e-2), suffixes=3,
-        shapes=4, worths=(6.0, 24.0), taus=(0.4, 0.6),
+        shapes=4, priors=(6.0, 24.0), taus=(0.4, 0.6),
     )  # fmt: skip
     made = without_times(experiment.run(settings, pa.Table.from_pylist(made_articles(300, 120)), tmp_path))
     for part in ("cells", "chosen"):  # frozen before there was another estimator

@@ -595,14 +595,14 @@ def test_what_says_most_is_held_first(newswire, newswire_model, newswire_counts)
 
 
 def test_numbers_for_shapes_and_for_the_rest(newswire_model):
-    known, of_shape, rest = newswire_model.numbers(["in in in in", "in in in Nameless", "in in in (?!"])[:, 3]
+    known, of_shape, rest = newswire_model.encode(["in in in in", "in in in Nameless", "in in in (?!"])[:, 3]
     assert 0 <= known < len(newswire_model.items) <= of_shape < newswire_model.estimator.num_codes - 1
     assert rest == newswire_model.estimator.num_codes - 1
     last = newswire_model.estimator.num_codes - 1
-    numbers = newswire_model.numbers(["in in in in"] * 2)
+    numbers = newswire_model.encode(["in in in in"] * 2)
     numbers[:, 3] = [ABSENT, last]
     assert len(set(newswire_model.log_ratio(numbers))) == 1
-    with pytest.raises(InputError, match=f"item numbers must be from -1 to {last}"):
+    with pytest.raises(InputError, match=f"codes must be from -1 to {last}"):
         newswire_model.log_ratio(np.full((1, 4), last + 1))
 
 
@@ -629,7 +629,7 @@ def test_many_plain_texts_are_read_in_a_way_of_their_own(newswire, newswire_mode
     chunked = pa.chunked_array([texts[:1], texts[1:1000], texts[1000:]])
     for form in (np.array(texts), tuple(texts), pa.array(texts), chunked, pa.array(["x", *texts])[1:]):
         np.testing.assert_array_equal(newswire_model.log_ratio(form), expected)
-        np.testing.assert_array_equal(newswire_model.numbers(form), newswire_model.numbers(texts))
+        np.testing.assert_array_equal(newswire_model.encode(form), newswire_model.encode(texts))
     np.testing.assert_array_equal(newswire_model.interval(texts)[:, 0] < expected, True)
 
 
@@ -676,7 +676,7 @@ def test_many_texts_raise_what_few_raise(texts, at):
     wrong = [row for row, text in enumerate(many) if len(text.split()) != 2]
     if wrong:
         message = f"N-gram {wrong[0] + 1} has {len(many[wrong[0]].split())} words, expected 2"
-        for score in (model.log_ratio, model.interval, model.numbers):
+        for score in (model.log_ratio, model.interval, model.encode):
             with pytest.raises(InputError, match=message):
                 score(many)
     else:

@@ -71,7 +71,7 @@ def same_models(model, other, probes):
     assert other.sizes == model.sizes
     assert other.nbytes == model.nbytes
     assert repr(other) == repr(model)
-    np.testing.assert_array_equal(other.numbers(probes), model.numbers(probes))
+    np.testing.assert_array_equal(other.encode(probes), model.encode(probes))
     np.testing.assert_array_equal(other.log_ratio(probes), model.log_ratio(probes))
     if model.estimator.has_variance:
         np.testing.assert_array_equal(other.interval(probes), model.interval(probes))
@@ -178,7 +178,7 @@ def test_explanations_add_up_exactly_in_any_order(estimator, data, shuffler):
 @given(st.data())
 def test_every_form_of_input_gives_the_same_scores(estimator, data):
     model, _, rows = data.draw(models(estimator))
-    expected, texts, codes = model.log_ratio(rows), [" ".join(row) for row in rows], model.numbers(rows)
+    expected, texts, codes = model.log_ratio(rows), [" ".join(row) for row in rows], model.encode(rows)
     forms = [texts, np.array(rows), np.array(texts), pa.array(texts), tuple(texts), codes, np.asfortranarray(codes)]
     forms += [codes.astype(kind) for kind in (np.int64, np.uint64, np.int16) if codes.min() >= 0]
     for form in (*forms, iter(texts)):
@@ -188,9 +188,9 @@ def test_every_form_of_input_gives_the_same_scores(estimator, data):
         np.testing.assert_array_equal(model.log_ratio(form), np.tile(expected, many))
     np.testing.assert_array_equal(model.log_ratio(texts[0]), expected[:1])
     np.testing.assert_array_equal([model.estimator.score_one(row) for row in codes.tolist()], expected)
-    np.testing.assert_array_equal(model.numbers(texts), codes)
+    np.testing.assert_array_equal(model.encode(texts), codes)
     items, keys = pa.array([item for row in rows for item in row]), np.arange(codes.size).reshape(codes.shape)
-    np.testing.assert_array_equal(model.number_rows(items, keys), codes)
+    np.testing.assert_array_equal(model.encode_rows(items, keys), codes)
     distinct = dict.fromkeys(texts)
     np.testing.assert_array_equal(model.log_ratio(distinct.keys()), model.log_ratio(list(distinct)))
     if estimator in WITH_INTERVAL:
@@ -205,7 +205,7 @@ def test_every_form_of_input_gives_the_same_scores(estimator, data):
 def test_no_ngrams_have_no_scores(counts, estimator):
     model = rg.fit(counts, "LOC", estimator)
     assert model.log_ratio([]).shape == model.log_ratio(np.empty((0, 4), int)).shape == (0,)
-    assert (model.numbers([]).shape, model.numbers([]).dtype) == ((0, 4), np.int32)
+    assert (model.encode([]).shape, model.encode([]).dtype) == ((0, 4), np.int32)
     if estimator in WITH_INTERVAL:
         assert model.interval([]).shape == (0, 2)
 
@@ -222,11 +222,11 @@ def test_codes_reach_from_minus_one_to_the_last_one(counts, corpus, estimator):
         np.testing.assert_array_equal(model.log_ratio(codes.astype(kind)), model.log_ratio(codes))
         if estimator in WITH_INTERVAL:
             np.testing.assert_array_equal(model.interval(codes.astype(kind)), model.interval(codes))
-    shape = r"item numbers must have the shape \(N-grams, 4\), got "
+    shape = r"codes must have the shape \(N-grams, 4\), got "
     wrong = {
         rf"{shape}\(2, 3\)": np.zeros((2, 3), int), rf"{shape}\(4,\)": np.zeros(4, int),
         rf"{shape}\(1, 4, 1\)": np.zeros((1, 4, 1), int),
-        f"item numbers must be from -1 to {last}": np.array([[0, 0, 0, last + 1]]),
+        f"codes must be from -1 to {last}": np.array([[0, 0, 0, last + 1]]),
     }  # fmt: skip
     for message, codes in (*wrong.items(), (f"from -1 to {last}", np.array([[0, 0, 0, -2]]))):
         for score in (model.log_ratio, *([model.interval] if estimator in WITH_INTERVAL else [])):
@@ -240,7 +240,7 @@ def test_many_contexts_are_scored_as_few_are(counts, corpus, estimator):
     texts = [context.replace("bank", "Unheard") for context in corpus[0]]
     few = np.concatenate([model.log_ratio(texts[i : i + 3]) for i in range(0, len(texts), 3)])
     np.testing.assert_array_equal(model.log_ratio(texts * 70), np.tile(few, 70))  # more than are handled at a time
-    np.testing.assert_array_equal(model.log_ratio(np.tile(model.numbers(texts), (30, 1))), np.tile(few, 30))
+    np.testing.assert_array_equal(model.log_ratio(np.tile(model.encode(texts), (30, 1))), np.tile(few, 30))
     threads = pa.cpu_count()
     try:
         pa.set_cpu_count(1)
@@ -254,7 +254,7 @@ def test_many_contexts_are_scored_as_few_are(counts, corpus, estimator):
 @every_estimator
 def test_a_wrong_ngram_is_named_by_its_row(counts, estimator):
     model = rg.fit(counts, "LOC", estimator)
-    scores = [model.log_ratio, model.numbers, *([model.interval] if estimator in WITH_INTERVAL else [])]
+    scores = [model.log_ratio, model.encode, *([model.interval] if estimator in WITH_INTERVAL else [])]
     for score in scores:
         for ngrams, message in (
             (["a b c d", "a b c"], "N-gram 2 has 3 words, expected 4"),
@@ -272,7 +272,7 @@ def test_running_text_is_scored_through_a_window(counts, corpus, estimator):
     """Where no item has a code of its own next to the boundary."""
     model = rg.fit(counts, "LOC", estimator)
     items = " ".join(corpus[0]).split()
-    codes = model.numbers([items[i : i + 4] for i in range(0, len(items), 4)]).ravel()
+    codes = model.encode([items[i : i + 4] for i in range(0, len(items), 4)]).ravel()
     windows = [" ".join(items[i : i + 4]) for i in range(len(items) - 3)]
     np.testing.assert_array_equal(model.log_ratio(sliding_window_view(codes, 4)), model.log_ratio(windows))
 
@@ -292,7 +292,7 @@ def test_rows_of_a_count_table_have_the_codes_of_their_texts(side, estimator):
     ]
     documents = rg.Counts.from_contexts(others, [None] * 5, targets=["LOC"], spans=["whole"], side=side)
     model = rg.fit(counts, "LOC", estimator)
-    codes = model.number_rows(documents.items, documents.rows[documents.whole].keys)
+    codes = model.encode_rows(documents.items, documents.rows[documents.whole].keys)
     texts = documents.whole_ngrams().texts("words").to_pylist()
     np.testing.assert_array_equal(model.log_ratio(codes), model.log_ratio(texts))
     assert (codes.min() == -1) == (estimator != "backoff")  # it knows the shapes of all

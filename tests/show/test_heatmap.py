@@ -134,7 +134,7 @@ def test_the_report_shows_test_articles_in_colours(tmp_path):
     ]
     documents[3]["items"][4] = "<script>"
     config = experiment.Config(
-        train=20, valid=5, test=5, n=2, k=5, targets=("LOC",), sizes=(5,), lams=(1e-3,), worths=(12.0,), taus=(0.5,)
+        train=20, valid=5, test=5, n=2, k=5, targets=("LOC",), sizes=(5,), lams=(1e-3,), priors=(12.0,), taus=(0.5,)
     )
     made = experiment.run(config, pa.Table.from_pylist(documents), tmp_path)
     results = json.loads(json.dumps(made))

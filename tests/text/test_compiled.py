@@ -101,7 +101,7 @@ def test_scores_are_the_same_bit_for_bit(corpus, estimator, side):
     asked = [*texts[12_000:], *strange]
     plain = without_loops(lambda: model.log_ratio(asked))
     assert np.array_equal(model.log_ratio(asked), plain)
-    assert np.array_equal(model.numbers(asked), without_loops(lambda: model.numbers(asked)))
+    assert np.array_equal(model.encode(asked), without_loops(lambda: model.encode(asked)))
     assert len(set(plain.tolist())) > 1_000
 
 

@@ -104,7 +104,7 @@ def tune(
     criteria: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(options.CRITERIA),
     sizes: Annotated[str, typer.Option(help="Separated by commas.")] = _join(options.SIZES),
     lams: Annotated[str, typer.Option(help="Separated by commas.")] = _join(options.LAMS),
-    worths: Annotated[str, typer.Option(help="`backoff`: weights of a prior in contexts.")] = _join(options.PRIORS),
+    priors: Annotated[str, typer.Option(help="`backoff`: weights of a prior in contexts.")] = _join(options.PRIORS),
     taus: Annotated[str, typer.Option(help="`backoff`: exponents of single items.")] = _join(options.TAUS),
     k: cli.TopK = options.K.default,
     denominator: cli.Denominator = options.DENOMINATOR.default,
@@ -131,7 +131,7 @@ def tune(
     from raregram.show.progress import progress
 
     all_sizes, all_lams = _numbers(sizes, int, "sizes"), _numbers(lams, float, "lams")
-    priors = (_numbers(worths, float, "worths"), _numbers(taus, float, "taus"))
+    of_backoff = (_numbers(priors, float, "priors"), _numbers(taus, float, "taus"))
     counts = Counts.load(counts_file)
     target = only_target(counts) if target is None else target
     check_target(out)
@@ -139,7 +139,7 @@ def tune(
     grid = Grid(counts, target, contexts, denominator, unseen, seed, k)
     grid.check()
     if estimator == "backoff":
-        source = grid.backoff(*priors)
+        source = grid.backoff(*of_backoff)
     else:
         tried = cli.parse_names(criteria) or []
         source = chain(grid.all_used(all_lams), grid.selective(tried, all_sizes, all_lams))

@@ -95,7 +95,7 @@ def count(
         engine: "local", or "spark" for a cluster; the result is the same. A DataFrame is always counted on Spark.
         session: the Spark session to use; None: the active one, or a new one.
         master: of a new session, the URL of the cluster.
-        progress: told how many more documents were counted, on Spark how many tasks are done.
+        progress: called with the number of documents that were counted, on Spark of tasks that are done.
         columns: what a table of contexts calls the columns `ngram`, `label`, `f_nu` and `f_de`.
         f_de: what `f_de` counts in a table with two frequencies: the "complement", or "all" contexts.
         reading: `format`, `split`, `item_column`, `tag_column`, `sentences`; see `raregram.corpus.documents.Options`.

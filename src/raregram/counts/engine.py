@@ -235,7 +235,7 @@ class Corpus:
         def pieces() -> Iterator[Codes]:
             return (windows_of(batch, layer, self.settings, span) for batch in self._batches())
 
-        codes = layer.near if span.start == self.settings.nearest else layer.far
+        codes = layer.nearest_codes if span.start == self.settings.nearest else layer.codes
         sizes = np.zeros(len(layer.names), dtype=np.int64)
         for batch in self._batches():
             sizes += np.bincount(codes[batch.codes[batch.starts() + span.start]], minlength=len(sizes))
@@ -330,7 +330,7 @@ def encode_all(
         threads: how many jobs are done and ranges counted at a time; None: one for each processor.
         memory_limit: bytes, a guide; None: `MEMORY_LIMIT`.
         beside: the file beside which temporary files are kept; None: where the system keeps such.
-        progress: told how many documents were encoded.
+        progress: called with the number of documents of each batch.
     """
     if threads is not None:
         check_count("threads", "a count", threads)

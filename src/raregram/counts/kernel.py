@@ -103,8 +103,8 @@ class Layer:
 
     name: LayerName
     names: pa.Array  # string, distinct, in byte order
-    far: Codes  # (items,) the code of each item of the corpus
-    near: Codes  # (items,) the same next to the boundary, where a shape has more detail
+    codes: Codes  # (items,) the code of each item of the corpus
+    nearest_codes: Codes  # (items,) the same next to the boundary, where a shape has more detail
 
 
 def count_units(
@@ -116,14 +116,14 @@ def count_units(
     for k in range(settings.n):
         for batch in batches():
             if k == 0:
-                _tally(totals[batch.usual], layer.far[batch.codes[batch.starts()]], 1)
+                _tally(totals[batch.usual], layer.codes[batch.codes[batch.starts()]], 1)
                 continue
             first = np.cumsum(batch.lengths, dtype=np.int64) - batch.lengths
-            _tally(totals[batch.usual], layer.far[batch.codes[first + (k - 1)]], -1)
-            _tally(totals[batch.usual], layer.far[batch.codes[first + batch.lengths - settings.n + k]], 1)
-        codes, sums = layer.far, totals
-        if k == settings.nearest and layer.near is not layer.far:
-            codes, sums = layer.near, {weight: np.zeros_like(total) for weight, total in totals.items()}
+            _tally(totals[batch.usual], layer.codes[batch.codes[first + (k - 1)]], -1)
+            _tally(totals[batch.usual], layer.codes[batch.codes[first + batch.lengths - settings.n + k]], 1)
+        codes, sums = layer.codes, totals
+        if k == settings.nearest and layer.nearest_codes is not layer.codes:
+            codes, sums = layer.nearest_codes, {weight: np.zeros_like(total) for weight, total in totals.items()}
             for batch in batches():
                 _tally(sums[batch.usual], codes[batch.codes[batch.starts() + k]], 1)
         for start in range(0, len(layer.names), most_codes):
@@ -163,13 +163,13 @@ def _tally(counts: Ints, found: Codes, times: int) -> None:
 def windows_of(batch: Batch, layer: Layer, settings: CountSettings, span: Span) -> Codes:
     """Return the codes of a span in all windows, and the weights of these: (width + 1, windows)."""
     starts = batch.starts()
-    far = layer.far[batch.codes]
+    codes = layer.codes[batch.codes]
     found = np.empty((span.width + 1, len(starts)), dtype=np.int32)
     for row, k in enumerate(range(span.start, span.stop)):
-        if k == settings.nearest and layer.near is not layer.far:
-            found[row] = layer.near[batch.codes[starts + k]]
+        if k == settings.nearest and layer.nearest_codes is not layer.codes:
+            found[row] = layer.nearest_codes[batch.codes[starts + k]]
         else:
-            np.take(far, starts + k, out=found[row])
+            np.take(codes, starts + k, out=found[row])
     found[-1] = batch.weights(starts)
     return found
 
@@ -189,17 +189,18 @@ def count_suffixes(
     its furthest item and the row of the shorter suffix.
     """
     left = settings.side == "left"
-    starts, far = [batch.starts() for batch in batches], [layer.far[batch.codes] for batch in batches]
+    starts, codes = [batch.starts() for batch in batches], [layer.codes[batch.codes] for batch in batches]
     weight = np.concatenate([batch.weights(start) for batch, start in zip(batches, starts, strict=True)])
     nearest = [
-        layer.near[batch.codes[start + settings.nearest]] for batch, start in zip(batches, starts, strict=True)
+        layer.nearest_codes[batch.codes[start + settings.nearest]]
+        for batch, start in zip(batches, starts, strict=True)
     ]
     row = np.concatenate(nearest)  # of each window's suffix
     keys = np.arange(len(layer.names), dtype=np.int32)[:, None]
     for length in range(2, max(lengths, default=0) + 1):
         span = suffix(length, settings.n, settings.side, layer.name)
         k = settings.n - length if left else length - 1
-        item = np.concatenate([codes[start + k] for codes, start in zip(far, starts, strict=True)])
+        item = np.concatenate([each[start + k] for each, start in zip(codes, starts, strict=True)])
         order, heads, pairs = group_rows(np.stack([item, row] if left else [row, item]))
         row[order] = np.repeat(np.arange(len(heads), dtype=np.int32), np.diff(heads, append=len(order)))
         shorter, keys = keys, np.empty((len(heads), length), dtype=np.int32)

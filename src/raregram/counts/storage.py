@@ -29,7 +29,7 @@ FORMAT_VERSION = 1
 ROW_GROUP = 1 << 20  # values written at a time
 ROW_BYTES = 32  # that a row takes in memory, at least
 MOST_PACKED = 1000  # bytes in memory for one on disk: rows differ from each other, so they cannot be packed so well
-SMALL_FILE = 1 << 26  # bytes in memory that are not worth a thought
+SMALL_FILE = 1 << 26  # bytes in memory that are always allowed
 METADATA_KEY = b"raregram"
 DAMAGE = (
     pa.ArrowException,
@@ -49,7 +49,7 @@ class SpanRows:
     """The rows of one span, sorted by `keys`, which are distinct."""
 
     span: Span
-    keys: Codes  # (rows, width) item numbers
+    keys: Codes  # (rows, width)
     values: npt.NDArray[np.int64]  # (rows, columns)
 
     def __len__(self) -> int:
@@ -109,7 +109,7 @@ def write(path: PathLike, table: SpanTable) -> None:
     hasher = Hasher(table)
     # Models are small, written once and sent around; count tables may be large, and are written again and again.
     options = {"compression": "zstd", "compression_level": 9 if table.kind == "model" else 1}
-    with atomic_path(path) as draft, pq.ParquetWriter(draft, row_schema(table.columns), **options) as writer:
+    with atomic_path(path) as temporary, pq.ParquetWriter(temporary, row_schema(table.columns), **options) as writer:
         rows = max(ROW_GROUP // (3 + len(table.columns)), 1)
         for group in _row_groups(table.parts, rows):
             for part in group:
@@ -141,16 +141,16 @@ def common_metadata(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> byt
 def _row_groups(parts: Iterable[SpanRows], size: int) -> Iterator[list[SpanRows]]:
     """Cut parts anew into groups of a fixed number of rows, so that a file does not depend on how they came."""
     group: list[SpanRows] = []
-    room = size
+    free = size  # rows
     for part in parts:
         rest = part
-        while len(rest) >= room:
-            yield [*group, SpanRows(rest.span, rest.keys[:room], rest.values[:room])]
-            rest = SpanRows(rest.span, rest.keys[room:], rest.values[room:])
-            group, room = [], size
+        while len(rest) >= free:
+            yield [*group, SpanRows(rest.span, rest.keys[:free], rest.values[:free])]
+            rest = SpanRows(rest.span, rest.keys[free:], rest.values[free:])
+            group, free = [], size
         if len(rest):
             group.append(rest)
-            room -= len(rest)
+            free -= len(rest)
     if group:
         yield group
 
@@ -295,9 +295,9 @@ def from_arrow(arrow: pa.Table, columns: Sequence[str], n: int) -> tuple[pa.Arra
 
 
 def row_bytes(keys: Codes) -> npt.NDArray[Any]:
-    """View rows of item numbers as single values that compare like the rows do, item by item.
+    """View rows of codes as single values that compare like the rows do, item by item.
 
-    Item numbers are not negative, so their big-endian bytes sort as they do.
+    Codes are not negative, so their big-endian bytes sort as they do.
     """
     width = keys.shape[1]
     if width == 1:

@@ -45,7 +45,7 @@ class Counts:
     kind: str
     targets: tuple[str, ...]  # sorted
     totals: Ints  # (1 + targets,) number of contexts: all, then each target's
-    items: pa.Array  # string, distinct, in byte order; an item number is an index into it
+    items: pa.Array  # string, distinct, in byte order; a code is an index into it
     rows: Mapping[Span, SpanRows]  # values: (rows, 1 + targets), in the order of `totals`
     pad: bool = False  # whether contexts reach beyond the ends of a document
     min_count: int = MIN_COUNT.default  # longer spans that were seen less often were dropped

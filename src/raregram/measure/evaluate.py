@@ -172,7 +172,7 @@ def _layout(counted: Settings | Counts) -> str:
 def types_for(model: Model, documents: Counts) -> npt.NDArray[np.int32]:
     """Return the whole N-grams of a count table, encoded by the model's vocabulary."""
     check_layout(model.settings, documents)
-    return model.number_rows(documents.items, documents.rows[documents.whole].keys)
+    return model.encode_rows(documents.items, documents.rows[documents.whole].keys)
 
 
 def training_frequency(documents: Counts, training: Counts) -> Ints:

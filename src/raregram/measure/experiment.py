@@ -46,7 +46,7 @@ ARTICLES = 3  # test documents that the report shows in colours,
 ARTICLE_ITEMS = (40, 160)  # neither short nor long
 SHOWN_FAMILIES = ("all used lam=0", "all used lam*", "selective", "selective, size read off the test curve")
 
-LISTS = ("targets", "criteria", "sizes", "lams", "worths", "taus")  # settings that are lists,
+LISTS = ("targets", "criteria", "sizes", "lams", "priors", "taus")  # settings that are lists,
 TEXTS = ("corpus", "format", "split", "side", "kind", "targets", "denominator", "unseen", "criteria")  # or text
 
 Say = Callable[[str], None]
@@ -79,7 +79,7 @@ class Config:
     lams: tuple[float, ...] = options.LAMS
     suffixes: int = 5  # the longest of the back-off estimator, of items
     shapes: int = 8  # and of shapes
-    worths: tuple[float, ...] = options.PRIORS  # its lam times n_de
+    priors: tuple[float, ...] = options.PRIORS  # its lam times n_de
     taus: tuple[float, ...] = options.TAUS
 
     def __post_init__(self) -> None:
@@ -96,7 +96,7 @@ class Config:
                 raise must_be(name, "an experiment", "text", given)
         for size in self.sizes:
             check_count("sizes", "an experiment", size)
-        for name in ("lams", "worths", "taus"):
+        for name in ("lams", "priors", "taus"):
             for number in getattr(self, name):
                 check_lam(number, "an experiment", name)
 
@@ -243,8 +243,8 @@ def _run_target(
     scored = stored("test", lambda: [replace(trial, f1=test.f1(test.fit(trial))) for trial in (plain, *curves)])
     test_f1 = {trial: again.f1 for trial, again in zip((plain, *curves), scored, strict=True)}
     families = _families(curves, plain, test_f1)
-    say(f"tuning the back-off estimator for {target}: {len(config.worths)} lam x {len(config.taus)} tau, and less")
-    backoff = stored("backoff", lambda: list(valid.backoff(config.worths, config.taus)))
+    say(f"tuning the back-off estimator for {target}: {len(config.priors)} lam x {len(config.taus)} tau, and less")
+    backoff = stored("backoff", lambda: list(valid.backoff(config.priors, config.taus)))
     smoothed = stored("smoothed", lambda: list(valid.smoothed()))
     test_f1[choose(smoothed)] = test.f1(test.fit(choose(smoothed)))
     say(f"scoring the back-off estimator for {target} on test")

@@ -74,7 +74,7 @@ def score_contexts(model: Model, ngrams: NGramsLike, level: float | None = None)
     """Return the log ratios of N-grams, and with a level the lower and the upper ends of their intervals."""
     if level is None:
         return [pa.array(model.log_ratio(ngrams))]
-    codes = model.numbers(ngrams)
+    codes = model.encode(ngrams)
     return [pa.array(values) for values in (model.log_ratio(codes), *model.interval(codes, level).T.copy())]
 
 
@@ -100,7 +100,7 @@ def score_items(model: Model, items: pa.Array, lengths: Ints) -> pa.Array:
     offsets = np.concatenate([[0], np.cumsum(np.maximum(lengths - s.n + 1, 0))])
     starts = window_starts(lengths, s.n)
     windows = numbers[starts[:, None] + np.arange(s.n)] if len(starts) else np.empty((0, s.n), np.int32)
-    scores = model.log_ratio(model.number_rows(encoded.dictionary, windows))
+    scores = model.log_ratio(model.encode_rows(encoded.dictionary, windows))
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(scores))
 
 

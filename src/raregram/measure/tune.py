@@ -98,7 +98,7 @@ class Grid:
         n_de = self.counts.sizes(self.target, self.denominator)[1]
         tried = []
         for prior in priors:
-            check_lam(prior, "tune", "worths")
+            check_lam(prior, "tune", "priors")
             for tau in taus:
                 tried.append(self._try_backoff(lam=prior / n_de, tau=tau))
                 yield tried[-1]

@@ -141,7 +141,7 @@ class Model:
     def explain(self, ngram: str | Sequence[str]) -> Explanation:
         """Return the terms of one N-gram's log ratio: one per item, or just one for the whole N-gram."""
         items = tuple(self.parse([ngram], lambda _: "the N-gram").items.to_pylist())
-        codes = self.numbers([list(items)])
+        codes = self.encode([list(items)])
         terms = tuple(self.estimator.terms(items, codes[0]))
         log_ratio = float(self.estimator.score(codes)[0])
         interval = tuple(self.interval(codes)[0].tolist()) if self.estimator.explains_interval else None
@@ -152,11 +152,11 @@ class Model:
         s = self.settings
         return parse_ngrams(ngrams, s.n, s.kind, where, s.side if s.pad else None)
 
-    def numbers(self, ngrams: NGramsLike) -> Codes:
+    def encode(self, ngrams: NGramsLike) -> Codes:
         """Return the codes of N-grams, (N-grams, n), with -1 for items that the model does not know."""
         return np.concatenate([np.empty((0, self.settings.n), np.int32), *self._parts(_as_sequence(ngrams))])
 
-    def number_rows(self, items: pa.Array, keys: Codes) -> Codes:
+    def encode_rows(self, items: pa.Array, keys: Codes) -> Codes:
         """Return the codes of N-grams that are given as indices into some items: (N-grams, n)."""
         codes = self._look_up(items)
         return self._encode_keys(codes, items.filter(pa.array(codes == ABSENT)), keys)
@@ -166,9 +166,9 @@ class Model:
         if isinstance(ngrams, np.ndarray) and np.issubdtype(ngrams.dtype, np.integer):
             last = self.estimator.num_codes - 1
             if ngrams.ndim != 2 or ngrams.shape[1] != self.settings.n:
-                raise InputError(f"item numbers must have the shape (N-grams, {self.settings.n}), got {ngrams.shape}")
+                raise InputError(f"codes must have the shape (N-grams, {self.settings.n}), got {ngrams.shape}")
             if ngrams.size and (ngrams.min() < ABSENT or ngrams.max() > last):
-                raise InputError(f"item numbers must be from {ABSENT} to {last}")
+                raise InputError(f"codes must be from {ABSENT} to {last}")
             yield from (part for _, part in chunks(ngrams))
         else:
             yield from (self._encode(part, first) for first, part in chunks(ngrams))
@@ -183,7 +183,7 @@ class Model:
                 codes = np.concatenate([known, np.full(len(others), ABSENT, np.int32)])
                 return self._encode_keys(codes, others, keys.reshape(-1, n))
         encoded = self.parse(ngrams, lambda row: f"{self.noun} {first + row + 1}").items.dictionary_encode()
-        return self.number_rows(encoded.dictionary, np.asarray(encoded.indices).reshape(-1, n))
+        return self.encode_rows(encoded.dictionary, np.asarray(encoded.indices).reshape(-1, n))
 
     def _encode_keys(self, codes: Codes, unknown: pa.Array, keys: Codes) -> Codes:
         """Return the codes of N-grams from those of their items; the unknown ones may have codes by their shapes."""

@@ -124,7 +124,7 @@ def changes(registry: Registry, request: schemas.ChangesRequest, check: Check) -
     """Replace every item of a context by every item of the model; return the largest changes at each position."""
     model = registry.get(request.model).model
     items = model.parse([request.context], lambda _: "the context").items.to_pylist()
-    codes = model.numbers([items])
+    codes = model.encode([items])
     before = float(model.log_ratio(codes)[0])
     vocabulary = model.items.to_pylist()
     candidates = np.flatnonzero([item != PAD for item in vocabulary])

@@ -130,7 +130,7 @@ def strongest_by_position(model: Model) -> list[Facts]:
     return [
         {
             "position": span.start + 1,
-            "held": len(rows_of[span]),
+            "stored": len(rows_of[span]),
             "selected": int(rows_of[span].values[:, 2].sum()),
             "strongest_for": [facts for _, facts in _strongest_of(model, rows_of[span], -1)],
             "strongest_against": [facts for _, facts in _strongest_of(model, rows_of[span], +1)],

@@ -53,7 +53,7 @@ def parse_slash(text: str) -> tuple[list[str], Spans]:
 
 
 def parse_xml(text: str) -> tuple[str, Spans]:
-    """Take entity elements out of a text, and return it with the spans that they held.
+    """Take entity elements out of a text, and return it with the spans that they marked.
 
     >>> parse_xml("in <LOCATION>New York</LOCATION>, he said")
     ('in New York, he said', [(1, 3, 'LOCATION')])

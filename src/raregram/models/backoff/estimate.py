@@ -416,11 +416,11 @@ class Backoff(Estimator):
         layers: tuple[LayerName, ...] = ("item", "shape")
         by_position = [[sizes.get(span, 0) for span in unit_spans(n, layer)] for layer in layers]
         by_length = [{str(span.width): sizes.get(span, 0) for span in spans.suffixes(layer)} for layer in layers]
-        facts: Facts = {"items_held_by_position": by_position[0], "suffixes_held_by_length": by_length[0]}
+        facts: Facts = {"items_stored_by_position": by_position[0], "suffixes_stored_by_length": by_length[0]}
         if self.settings.params.longest_shapes:
-            facts["items_held_anywhere"] = sizes.get(spans.anywhere, 0)
-            facts["shapes_held_by_position"] = by_position[1]
-            facts["shape_suffixes_held_by_length"] = by_length[1]
+            facts["items_stored_anywhere"] = sizes.get(spans.anywhere, 0)
+            facts["shapes_stored_by_position"] = by_position[1]
+            facts["shape_suffixes_stored_by_length"] = by_length[1]
         return facts
 
 

@@ -3,7 +3,7 @@
 import { $, alertUser, bar, count, item, make, makeTabs, select, signed, value } from "./dom.js";
 import { ask } from "./service.js";
 
-const HIDDEN = new Set(["name", "kind", "file", "strongest_for", "strongest_against", "strongest_by_position", "digest", "corpus", "selected_by_position", "items_held_by_position", "shapes_held_by_position"]);
+const HIDDEN = new Set(["name", "kind", "file", "strongest_for", "strongest_against", "strongest_by_position", "digest", "corpus", "selected_by_position", "items_stored_by_position", "shapes_stored_by_position"]);
 const NAMES = { n_nu: "contexts at the target (n_nu)", n_de: "contexts elsewhere (n_de)", items: "kind of items", lam0: "lam0 (neutral lam)" };
 
 export class ModelView {
