@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -14,13 +15,12 @@ from raregram.cli.printing import print_json, report_file, say
 from raregram.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
 
     from raregram.corpus.contexts import Batch
     from raregram.models.model import Model
-    from raregram.text.ngrams import NGrams
 
 STANDARD_INPUT = "-"
 
@@ -171,8 +171,8 @@ def score(
         progress("scored {:,} N-grams", quiet or (out is None and sys.stdout.isatty())) as tick,
         score_writer(out, form, heads, added, model.settings.kind) as write,
     ):
-        for batch, ngrams, scores in _scored(model, batches, wanted, sources):
-            write(batch, ngrams, dict(zip(added.names, scores, strict=True)))
+        for batch, lines, scores in _scored(model, batches, wanted, sources):
+            write(batch, lines, dict(zip(added.names, scores, strict=True)))
             tick(len(batch))
     if out is not None and not quiet:
         say(f"{out}: {tick.done:,} rows scored")
@@ -227,9 +227,9 @@ def rank(
         order = [0] if wanted is None else [1, 0, 2]  # of log ratio, lower and upper end
         _, batches = open_contexts(files, rename)
         with progress("ranked {:,} N-grams", quiet) as tick:
-            for batch, ngrams, scores in _scored(model, batches, wanted, sources):
-                assert ngrams is not None
-                best.add(ngrams.lines(model.settings.kind), np.column_stack(scores)[:, order])
+            for batch, lines, scores in _scored(model, batches, wanted, sources):
+                assert lines is not None
+                best.add(lines(), np.column_stack(scores)[:, order])
                 tick(len(batch))
             ranking = best.ranking()
     names = ["log_ratio"] if wanted is None else ["lower", "log_ratio", "upper"]
@@ -288,12 +288,12 @@ def info(file: Annotated[str, argument(help="A count file or a model file.")], a
 
 def _scored(
     model: Model, batches: Iterable[Batch], level: float | None, sources: list[str] | None
-) -> Iterator[tuple[Batch, NGrams | None, list[pa.Array]]]:
-    """Yield contexts with their items and scores; where one is invalid, those before it are yielded first.
+) -> Iterator[tuple[Batch, Callable[[], pa.Array] | None, list[pa.Array]]]:
+    """Yield contexts, a function that returns them as lines, and scores; if one is invalid, first those before it.
 
     The scores are log ratios, and with a level the ends of their intervals. Documents get a list of log ratios each.
     """
-    from raregram.measure.score import score_contexts, score_rows
+    from raregram.measure.score import ngram_lines, score_contexts, score_rows
 
     rows = 0
     for batch in batches:
@@ -302,12 +302,12 @@ def _scored(
             yield batch, None, [score_rows(model, batch.name, batch.ngrams, batch.location)]
             continue
         try:
-            ngrams = model.parse(batch.ngrams, batch.location.name)
+            codes = model.encode(batch.ngrams, batch.location.name)
         except InputError as error:
             if error.row:
                 yield from _scored(model, [batch.head(error.row)], level, sources)
             raise
-        yield batch, ngrams, score_contexts(model, ngrams.lists(), level)
+        yield batch, partial(ngram_lines, model, batch.ngrams), score_contexts(model, codes, level)
     if not rows:
         raise InputError(f"there is no N-gram in {', '.join(sources or ['standard input'])}")
 

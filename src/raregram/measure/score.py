@@ -19,7 +19,7 @@ from raregram.errors import InputError, must_be
 from raregram.models.base import Settings
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
-from raregram.text.ngrams import NGramsLike
+from raregram.text.ngrams import NGramsLike, are_lines, one_string_array
 from raregram.text.tokenize import insert_pads, split_texts, window_starts
 
 PIECE = 1 << 17  # boundaries scored at a time, so that a long text needs little memory
@@ -76,6 +76,14 @@ def score_contexts(model: Model, ngrams: NGramsLike, level: float | None = None)
         return [pa.array(model.log_ratio(ngrams))]
     codes = model.encode(ngrams)
     return [pa.array(values) for values in (model.log_ratio(codes), *model.interval(codes, level).T.copy())]
+
+
+def ngram_lines(model: Model, ngrams: NGramsLike) -> pa.Array:
+    """Return each N-gram as one line of text; different N-grams have different ones."""
+    texts = None if model.settings.pad else one_string_array(ngrams)
+    if texts is not None and are_lines(texts, model.settings.kind):
+        return texts
+    return model.parse(ngrams).lines(model.settings.kind)
 
 
 def score_rows(model: Model, name: str, content: pa.Array, location: Location) -> pa.Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -152,16 +152,19 @@ class Model:
         s = self.settings
         return parse_ngrams(ngrams, s.n, s.kind, where, s.side if s.pad else None)
 
-    def encode(self, ngrams: NGramsLike) -> Codes:
-        """Return the codes of N-grams, (N-grams, n), with -1 for items that the model does not know."""
-        return np.concatenate([np.empty((0, self.settings.n), np.int32), *self._parts(_as_sequence(ngrams))])
+    def encode(self, ngrams: NGramsLike, where: Where | None = None) -> Codes:
+        """Return the codes of N-grams, (N-grams, n), with -1 for items that the model does not know.
+
+        `where` names a row in an error message.
+        """
+        return np.concatenate([np.empty((0, self.settings.n), np.int32), *self._parts(_as_sequence(ngrams), where)])
 
     def encode_rows(self, items: pa.Array, keys: Codes) -> Codes:
         """Return the codes of N-grams that are given as indices into some items: (N-grams, n)."""
         codes = self._look_up(items)
         return self._encode_keys(codes, items.filter(pa.array(codes == ABSENT)), keys)
 
-    def _parts(self, ngrams: NGramsLike) -> Iterator[Codes]:
+    def _parts(self, ngrams: NGramsLike, where: Where | None = None) -> Iterator[Codes]:
         """Yield the codes of N-grams, a part at a time, so that memory stays flat; codes are taken as they are."""
         if isinstance(ngrams, np.ndarray) and np.issubdtype(ngrams.dtype, np.integer):
             last = self.estimator.num_codes - 1
@@ -171,10 +174,15 @@ class Model:
                 raise InputError(f"codes must be from {ABSENT} to {last}")
             yield from (part for _, part in chunks(ngrams))
         else:
-            yield from (self._encode(part, first) for first, part in chunks(ngrams))
+            where = where or (lambda row: f"{self.noun} {row + 1}")
+            for first, part in chunks(ngrams):
+                try:
+                    yield self._encode(part, partial(_row_from, where, first))
+                except InputError as error:
+                    raise InputError(str(error), None if error.row is None else first + error.row) from None
 
-    def _encode(self, ngrams: NGramsLike, first: int) -> Codes:
-        """Encode N-grams of which the first is the caller's row `first`; an error names the row."""
+    def _encode(self, ngrams: NGramsLike, where: Where) -> Codes:
+        """Encode some N-grams; an error names the row."""
         n, texts = self.settings.n, one_string_array(ngrams) if self.remember else None
         if texts is not None:
             keys, lengths, others = self._encoder.encode(texts)
@@ -182,7 +190,7 @@ class Model:
                 known = np.arange(len(self.items), dtype=np.int32)
                 codes = np.concatenate([known, np.full(len(others), ABSENT, np.int32)])
                 return self._encode_keys(codes, others, keys.reshape(-1, n))
-        encoded = self.parse(ngrams, lambda row: f"{self.noun} {first + row + 1}").items.dictionary_encode()
+        encoded = self.parse(ngrams, where).items.dictionary_encode()
         return self.encode_rows(encoded.dictionary, np.asarray(encoded.indices).reshape(-1, n))
 
     def _encode_keys(self, codes: Codes, unknown: pa.Array, keys: Codes) -> Codes:
@@ -226,6 +234,10 @@ def _check_rows(settings: Settings, rows: Mapping[Span, SpanRows]) -> None:
         times = settings.n if span.layer == "any" else 1  # an item at whatever position may be everywhere
         if (part.values > np.array([settings.n_nu, settings.n_de, 1]) * [times, times, 1]).any():
             raise ValueError("a frequency is above its total")
+
+
+def _row_from(where: Where, first: int, row: int) -> str:
+    return where(first + row)
 
 
 def _as_sequence(ngrams: NGramsLike) -> NGramsLike:

@@ -25,12 +25,12 @@ from raregram.atomic import atomic_path
 from raregram.corpus.contexts import Batch
 from raregram.corpus.documents import COMPRESSIONS
 from raregram.errors import CONTROLS, InputError, ParameterError, printable
-from raregram.text.ngrams import NGrams
 from raregram.text.tokenize import is_list, is_text
 
 Columns = Mapping[str, pa.Array]
 Scores = Columns  # those that scoring adds
-Write = Callable[[Batch, NGrams | None, Scores], None]  # contexts, the same as items, their scores
+Lines = Callable[[], pa.Array]  # returns contexts as lines of text
+Write = Callable[[Batch, Lines | None, Scores], None]
 
 FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".jsonl": "json", ".ndjson": "json"}
 SIMPLE = (pa.types.is_null, pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating)  # in text formats
@@ -75,13 +75,13 @@ def _text_writer(sink: BinaryIO, heads: Sequence[Batch], _: pa.Schema, kind: str
     for head in heads:
         _label_texts(head)  # raises where they cannot be written
 
-    def write(batch: Batch, ngrams: NGrams | None, scores: Scores) -> None:
-        assert ngrams is not None
+    def write(batch: Batch, lines: Lines | None, scores: Scores) -> None:
+        assert lines is not None
         columns = [values.cast(pa.string()) for values in scores.values()]
         columns += [_label_texts(batch)] if labelled else []
-        lines = pc.binary_join_element_wise(*columns, ngrams.lines(kind), "\t")
-        if len(lines):
-            joined = pc.binary_join(pa.ListArray.from_arrays([0, len(lines)], lines), "\n")
+        rows = pc.binary_join_element_wise(*columns, lines(), "\t")
+        if len(rows):
+            joined = pc.binary_join(pa.ListArray.from_arrays([0, len(rows)], rows), "\n")
             sink.write(bytes(joined[0].as_buffer()) + b"\n")
             sink.flush()
 
@@ -108,7 +108,7 @@ def _json_writer(sink: BinaryIO, heads: Sequence[Batch], added: pa.Schema, _: st
     for head in heads:
         _plain(head.all_columns, head.source, "JSON")  # raises where they cannot be written
 
-    def write(batch: Batch, _: NGrams | None, scores: Scores) -> None:
+    def write(batch: Batch, _: Lines | None, scores: Scores) -> None:
         plain = _plain({**batch.all_columns, **scores}, batch.source, "JSON")
         empty = pa.nulls(len(batch))
         rows = pa.table({name: plain.get(name, empty) for name in names}).to_pylist()
@@ -122,15 +122,15 @@ def _json_writer(sink: BinaryIO, heads: Sequence[Batch], added: pa.Schema, _: st
 def _csv_writer(sink: BinaryIO, heads: Sequence[Batch], added: pa.Schema, kind: str) -> Iterator[Write]:
     """CSV: lists of items are written as text, and so are columns whose types differ between files."""
 
-    def columns(batch: Batch, ngrams: NGrams | None, scores: Scores) -> Columns:
+    def columns(batch: Batch, lines: Lines | None, scores: Scores) -> Columns:
         found = {**batch.all_columns, **scores}
         if is_list(found[batch.name].type):
-            found[batch.name] = pa.array([], pa.string()) if ngrams is None else ngrams.lines(kind)
+            found[batch.name] = pa.array([], pa.string()) if lines is None else lines()
         return _plain(found, batch.source, "CSV")
 
     schema = _common_schema({head.source: columns(head.head(0), None, {}) for head in heads}, added, pa.string())
     with pyarrow.csv.CSVWriter(sink, schema) as writer:
-        yield lambda batch, ngrams, scores: _write_rows(writer, schema, batch, columns(batch, ngrams, scores))
+        yield lambda batch, lines, scores: _write_rows(writer, schema, batch, columns(batch, lines, scores))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from raregram.errors import CONTROLS, InputError, check_count, is_unicode, printable, shorten
 from raregram.options import KIND, N
-from raregram.text.tokenize import buffers_of, insert_pads, is_list, is_text, split_texts
+from raregram.text.tokenize import buffers_of, insert_pads, is_list, is_text, split_behind_spaces, split_texts
 
 NGramsLike: TypeAlias = Any  # sequence of strings or of sequences of items, NumPy or Arrow array of either
 Where: TypeAlias = Callable[[int], str]
@@ -59,14 +59,24 @@ class NGrams:
 
         Control characters and line breaks are escaped, and so is white space within a word.
         """
-        data, least = buffers_of(self.items)[0], 0x21 if kind == "words" else 0x20
-        if not ((data < least) | (data > 0x7E) | (data == ord("\\"))).any():  # all are printable ASCII
+        if _is_printable(self.items, spaces=kind == "letters"):
             return self.texts(kind)
         pattern = WITHIN_WORD if kind == "words" else WITHIN_LINE
         encoded = self.items.dictionary_encode() if kind == "words" else self.texts(kind).dictionary_encode()
         shown = pa.array([printable(text, pattern) for text in encoded.dictionary.to_pylist()], pa.string())
         shown = shown.take(encoded.indices)
         return NGrams(shown, self.n).texts(kind) if kind == "words" else shown
+
+
+def are_lines(texts: pa.Array, kind: str) -> bool:
+    """Whether N-grams as strings are already as `NGrams.lines` gives them: plain ASCII, single spaces."""
+    return _is_printable(texts, spaces=True) and (kind == "letters" or split_behind_spaces(texts) is not None)
+
+
+def _is_printable(texts: pa.Array, spaces: bool) -> bool:
+    """Whether strings are printable ASCII without a backslash, with spaces or without."""
+    data = buffers_of(texts)[0]
+    return not ((data < (0x20 if spaces else 0x21)) | (data > 0x7E) | (data == ord("\\"))).any()
 
 
 def chunks(ngrams: NGramsLike, size: int = CHUNK) -> Iterator[tuple[int, NGramsLike]]:
