@@ -309,6 +309,8 @@ def test_the_right_side_is_the_left_side_in_a_mirror(estimator, data):
     mirrored = ([row[::-1] for row in sample[0]], sample[1])
     drawn = data.draw(st.fixed_dictionaries({}, optional=FITS[estimator]))
     fitting = drawn | ({"criterion": "tf"} if drawn.get("criterion") == "random" else {})  # depends on the position
+    if estimator == "backoff":
+        fitting.pop("size", None)  # of suffixes with equal scores the first in byte order are stored
     left, right = (
         rg.fit(rg.Counts.from_contexts(*some, spans=SPANS, side=side), "T", estimator, **fitting)
         for some, side in ((sample, "left"), (mirrored, "right"))
