@@ -52,7 +52,7 @@ class MissingExtraError(RaregramError, ImportError):
 
 
 def system_reason(error: OSError) -> str:
-    """Return what the system says, without what a library puts around it.
+    """Return the system's own words for an error, without those that a library adds.
 
     >>> system_reason(OSError(28, "Error writing bytes to file. Detail: [errno 28] No space left on device"))
     'No space left on device'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -183,10 +183,10 @@ def count(
     )
     if engine == "local":
         check_target(out)
-        unit = "contexts" if job.holds_contexts() else "documents"
+        unit = "contexts" if job.holds_contexts else "documents"
         with (
             progress(f"counted {{:,}} {unit}", quiet) as tick,
-            replace(job, progress=tick).table(threads, Path(out)) as table,
+            job.table(threads, Path(out), tick) as table,
         ):
             storage.write(out, table)
         report_skipped(skip_log.skipped, skip_log.examples)

@@ -245,7 +245,7 @@ def open_bytes(path: str) -> Iterator[io.BufferedReader]:
 
 
 def arrow_source(path: str) -> Any:
-    """Return what Arrow is to open for a file: it takes no names that are not UTF-8, and cannot seek in pipes."""
+    """Return a path or stream for Arrow, which takes no names that are not UTF-8 and cannot seek in pipes."""
     if isinstance(path, BufferedFile):
         return pa.BufferReader(path.content)
     if path == STANDARD_INPUT:

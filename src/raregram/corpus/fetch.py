@@ -130,7 +130,7 @@ def find_corpus(folder: Path) -> list[Path]:
 
 
 def _present(home: Path, source: str | None) -> Fetched | None:
-    """Return what was fetched last if it is whole and comes from this source; None is any."""
+    """Return the corpus that was fetched last if it is whole and comes from this source; None is any."""
     try:
         current = json.loads((home / "current.json").read_text(encoding="utf-8"))
         digest, origin = str(current["digest"]), str(current["source"])

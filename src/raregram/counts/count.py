@@ -6,10 +6,10 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from raregram.corpus.contexts import Batch, frequencies_of, labels_of, read_contexts
 from raregram.corpus.documents import Options, SkipLog, expand, naming, reads_once
@@ -42,6 +42,8 @@ from raregram.text.ngrams import parse_ngrams
 if TYPE_CHECKING:
     from raregram.spark.counting import Count
     from raregram.spark.session import Cluster
+
+Progress: TypeAlias = Callable[[int], None]
 
 NUMERATOR = "numerator"  # the target's name where two plain samples are compared
 
@@ -122,7 +124,7 @@ def count(
     documents = Options(**reading, skip_log=skip_log)
     contexts = ContextOptions(columns, f_de=f_de, n=n)
     sources = (source, numerator, denominator)
-    job = CountJob(sources, settings, documents, contexts, memory_limit, progress)
+    job = CountJob(sources, settings, documents, contexts, memory_limit)
     if engine == "spark" or any(map(is_frame, sources)):
         from raregram.spark.counting import collect_counts
         from raregram.spark.session import Cluster, connect
@@ -132,7 +134,7 @@ def count(
         counts, counted = collect_counts(job.on_spark(Cluster(session, progress)))
         skip_log.skipped, skip_log.examples = counted.skipped, counted.examples
     else:
-        counts = job.collect(threads)
+        counts = job.collect(threads, progress)
     if skip_log.skipped:
         warnings.warn(f"{skip_log.skipped} documents were skipped: {skip_log.examples[0]}", stacklevel=2)
     return counts
@@ -162,37 +164,44 @@ class CountJob:
     documents: Options = field(default_factory=Options)
     contexts: ContextOptions = field(default_factory=ContextOptions)
     memory_limit: int | None = None  # bytes
-    progress: Callable[[int], None] = lambda documents: None
 
-    def collect(self, threads: int | None = None) -> Counts:
-        """Count on this machine into a table in memory; what count files among contexts hold is added."""
-        stored = self._count_files()
+    def collect(self, threads: int | None = None, progress: Progress = lambda documents: None) -> Counts:
+        """Count on this machine into a table in memory, and add the count files that are among contexts."""
+        stored = self._count_files
         if not stored:
-            with self.table(threads) as table:
+            with self.table(threads, progress=progress) as table:
                 return Counts.from_table(table)
         tables = [self._load(path) for path in stored]
         others = [path for path in context_files(path_names(self.sources[0])) if path not in stored]
         if others:
             settings = replace(self.settings, min_count=1)  # what is rare here may be frequent there
-            counts = replace(self, sources=(others, None, None), settings=settings).collect(threads)
+            documents = replace(self.documents, format=CONTEXTS)
+            job = replace(self, sources=(others, None, None), settings=settings, documents=documents)
+            counts = job.collect(threads, progress)
             known = set(counts.targets) <= set(tables[0].targets)
             tables.append(counts.with_targets(tables[0].targets) if known else counts)
         added = sum(tables[1:], start=tables[0])
         return added if self.settings.min_count == 1 else added.drop_rare(self.settings.min_count)
 
     @contextmanager
-    def table(self, threads: int | None = None, beside: Path | None = None) -> Iterator[SpanTable]:
+    def table(
+        self,
+        threads: int | None = None,
+        beside: Path | None = None,
+        progress: Progress = lambda documents: None,
+    ) -> Iterator[SpanTable]:
         """Count on this machine; the rows come as a stream while the context is open.
 
         Args:
             threads: how many to use; None for one per processor.
             beside: the file beside which temporary files are kept; None: where the system keeps such.
+            progress: called with the number of documents or contexts of each batch.
         """
-        samples, contexts = self._samples(), self.holds_contexts()
-        if self._count_files():
-            yield self.collect(threads).as_table()
+        samples = self._samples()
+        if self._count_files:
+            yield self.collect(threads, progress).as_table()
             return
-        if contexts:
+        if self.holds_contexts:
             settings, jobs = self._context_jobs()
         else:
             settings, options = samples[0][1], self._batched(local.MEMORY_LIMIT)
@@ -202,9 +211,9 @@ class CountJob:
                 for batch in read_documents(source, replace(options, seen=set()))
             )
         with local.encode_all(
-            jobs, settings, threads=threads, memory_limit=self.memory_limit, beside=beside, progress=self.progress
+            jobs, settings, threads=threads, memory_limit=self.memory_limit, beside=beside, progress=progress
         ) as corpus:
-            if not contexts:
+            if not self.holds_contexts:
                 local.check_counted(corpus.documents, corpus.totals[0], corpus.longest, settings)
             yield corpus.table()
 
@@ -229,6 +238,7 @@ class CountJob:
                 samples = [(source, replace(self.settings, n=n))]
             return Count(cluster, samples, options, self.memory_limit, only)
 
+    @cached_property
     def holds_contexts(self) -> bool:
         """Whether the source is files of contexts rather than documents."""
         names, name = path_names(self.sources[0]), self.documents.format
@@ -240,7 +250,7 @@ class CountJob:
             raise ParameterError("pad, labels and on_error are for documents; these are contexts")
 
     def _context_jobs(self) -> tuple[CountSettings, Iterator[Callable[[], Encoded]]]:
-        """Return the settings for contexts as long as the first one, and what encodes all of them."""
+        """Return the settings for contexts as long as the first one, and functions that encode all of them."""
         self._check_for_contexts()
         paths = context_files(path_names(self.sources[0]))
         batches = (batch for path in paths for batch in read_contexts(path, self.contexts.rename))
@@ -253,9 +263,10 @@ class CountJob:
         every = _alike(chain([first], batches), self.contexts, settings)
         return settings, (partial(encode_contexts, batch, self.contexts, settings) for batch in every)
 
+    @cached_property
     def _count_files(self) -> list[str]:
-        """Return the count files among contexts."""
-        paths = context_files(path_names(self.sources[0])) if self.holds_contexts() else []
+        """The count files among contexts."""
+        paths = context_files(path_names(self.sources[0])) if self.holds_contexts else []
         return [path for path in paths if not reads_once(path) and is_raregram_file(path)]
 
     def _load(self, path: str) -> Counts:
@@ -268,7 +279,7 @@ class CountJob:
         return counts if targets is None else counts.with_targets(targets)
 
     def _samples(self) -> list[tuple[Any, CountSettings]]:
-        """Return what to read and what to count of it: one sample, or two plain ones."""
+        """Return each sample with its settings: one, or two plain ones."""
         source, numerator, denominator = self.sources
         if (source is None) == (numerator is None) or (numerator is None) != (denominator is None):
             raise ParameterError("count takes either documents, or both a numerator and a denominator")
@@ -343,8 +354,9 @@ def read_counts(
         progress: called with the number of contexts of each batch.
         settings: of the contexts; see `CountSettings`.
     """
-    job = CountJob((sources, None, None), CountSettings(**settings), Options(format=CONTEXTS), progress=progress)
-    return replace(job, contexts=contexts or job.contexts).collect()
+    options = Options(format=CONTEXTS)
+    job = CountJob((sources, None, None), CountSettings(**settings), options, contexts or ContextOptions())
+    return job.collect(progress=progress)
 
 
 def are_contexts(sources: Sequence[str]) -> bool:

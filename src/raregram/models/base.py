@@ -222,12 +222,12 @@ class Estimator(ABC):
         return codes, codes
 
     def facts(self) -> Facts:
-        """Return what `info` shows of the parameters."""
+        """Return the parameters that `info` shows."""
         s = self.settings
         return {"lam": s.params.lam, "lam0": s.lam0, "unseen": s.header()["unseen"]}
 
     def size_facts(self) -> Facts:
-        """Return what `info` shows of the number of rows."""
+        """Return the numbers of rows that `info` shows."""
         return {"selected_by_position": [int(rows.values[:, 2].sum()) for rows in self.rows()]}
 
     def term(

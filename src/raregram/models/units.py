@@ -151,7 +151,7 @@ class Selective(Product):
         return selected
 
     def facts(self) -> Facts:
-        """Return what `info` shows of the parameters."""
+        """Return the parameters that `info` shows."""
         p = self.settings.params
         seed = {"seed": p.seed} if p.criterion == "random" else {}
         return {"criterion": p.criterion, "size": p.size, **seed, **super().facts()}

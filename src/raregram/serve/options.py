@@ -29,6 +29,6 @@ class ServeOptions:
 
     @classmethod
     def from_environment(cls) -> ServeOptions:
-        """Return what `to_environment` passed on."""
+        """Return the options that `to_environment` passed on."""
         given: dict[str, Any] = json.loads(os.environ[VARIABLE])
         return cls(**{**given, "models": tuple(given["models"]), "hosts": tuple(given["hosts"])})

@@ -24,7 +24,7 @@ Facts = dict[str, Any]
 
 
 def describe(path: PathLike) -> Facts:
-    """Return what a count file or a model file holds."""
+    """Return the facts of a count file or a model file."""
     if read_header(path)["kind"] == "model":
         return model_facts(Model.load(path), path, file_facts(path))
     counts = Counts.load(path)
@@ -76,7 +76,7 @@ def file_facts(path: PathLike) -> Facts:
 
 
 def model_facts(model: Model, path: PathLike, of_file: Facts) -> Facts:
-    """Return what a model holds that was read from a file, together with the facts of that file."""
+    """Return the facts of a model that was read from a file, and of that file."""
     s = model.settings
     return {
         "file": str(path),

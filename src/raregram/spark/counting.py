@@ -123,7 +123,7 @@ class Count:
             return self.cluster.run(action)
 
     def finish(self) -> Counted:
-        """Return what the tasks reported; raise if there was nothing to count."""
+        """Return the sums of all tasks' reports; raise if there was nothing to count."""
         reported = self.reports.values
         counted = [value for (what, *_), value in reported.items() if what == "counted"]
         hashes = [np.array(value, np.uint64) for (what, *_), value in reported.items() if what == "added"]
@@ -256,7 +256,7 @@ class Counter:
     only: Span | None  # the one span whose rows are wanted; None: all
 
     def work(self, reports: TaskReports, sample: int) -> Work:
-        """Return what a task does."""
+        """Return the function that a task runs."""
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             skip_log = self.options.skip_log
@@ -331,7 +331,7 @@ class Adder:
     min_count: int
 
     def work(self, reports: TaskReports) -> Work:
-        """Return what a task does."""
+        """Return the function that a task runs."""
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             rows = (
@@ -359,7 +359,7 @@ class Adder:
             yield pa.record_batch([pa.array(start), pa.array(end), items, *numbers], schema=row_schema(self.columns))
 
     def write(self, reports: TaskReports, folder: str) -> Work:
-        """Return what a task does that writes its rows itself: to a temporary that gets its name when it is whole."""
+        """Return a function for tasks that write their rows themselves, to files that are renamed at the end."""
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             files, path = _file_system(folder)

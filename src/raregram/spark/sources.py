@@ -199,7 +199,7 @@ def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def reader(cluster: Cluster) -> Any:
-    """Return what reads files, those of folders in folders too."""
+    """Return Spark's reader of files, those of folders in folders too."""
     return cluster.session.read.option("recursiveFileLookup", "true")
 
 

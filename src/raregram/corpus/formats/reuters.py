@@ -92,7 +92,7 @@ def _sgml_articles(stream: BinaryIO, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _number_and_body(article: str, path: str) -> tuple[str, str] | None:
-    """Return what is in an article up to its end mark, if it has both.
+    """Return number and body of an article, which is given up to its end mark, if it has both.
 
     The marks are looked for one after the other: a pattern for all would take for ever where its end is missing.
     """

@@ -246,7 +246,7 @@ class Backoff(Estimator):
     # --- score
 
     def _unit_terms(self, columns: Columns) -> list[Floats]:
-        """Return what items add by themselves at each distance; the nearest also as a suffix of one."""
+        """Return the terms of single items at each distance; the nearest also as a suffix of one."""
         terms = [self.unit_log(distance, column) for distance, column in enumerate(columns)]
         terms[0] += self.first_corrections(columns[0]).sum(axis=0)
         return terms
@@ -300,7 +300,7 @@ class Backoff(Estimator):
     # --- terms and variance
 
     def trace(self, codes: Codes) -> tuple[Trace, Trace]:
-        """Return what the log ratios of contexts are made of: by shapes, and by items."""
+        """Return the units and corrections of contexts, by shapes and by items."""
         p, columns = self.settings.params, self._columns(codes)
         first = self.first_corrections(columns[0])
         units, shape_units = (
@@ -403,7 +403,7 @@ class Backoff(Estimator):
         return sum(table.nbytes for table in tables)
 
     def facts(self) -> Facts:
-        """Return what `info` shows of the parameters."""
+        """Return the parameters that `info` shows."""
         p = self.settings.params
         seed = ("seed",) if p.criterion == "random" else ()
         names = ("lam", "unit_lam", "tau", "longest", "longest_shapes", "shape", "max_bytes")

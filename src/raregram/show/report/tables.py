@@ -79,7 +79,7 @@ def backoff_curve(results: dict[str, Any], target: str, limit: str) -> list[dict
 
 
 def chosen(results: dict[str, Any], target: str, family: str) -> dict[str, Any]:
-    """Return what stands for a family of estimators."""
+    """Return the cell that was chosen for a family of estimators."""
     found = (entry for entry in results["chosen"] if entry["target"] == target and entry["family"] == family)
     return dict(next(found))
 
