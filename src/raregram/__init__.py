@@ -1,13 +1,37 @@
 """Likelihood ratios of N-grams, above all of those that were seen rarely or never.
 
+How much more likely is this sequence of words in one kind of place than anywhere else? A place is the gap before (or
+after) a name, or one of two collections of text. The tour:
+
+    import raregram as rg
+
+    rg.tag("articles/", "tagged.parquet")                  # find names with spaCy; or bring your own tags
+    counts = rg.count("tagged.parquet", targets=["LOC"])   # documents or labelled contexts, in any format
+    model = rg.fit(counts, target="LOC")                   # the estimator `backoff`; others are one word away
+
+    rg.rank(model, "new/")                     # the gaps of new text before which LOC is most likely
+    rg.score(model, "new/")                    # all of them
+    model.log_ratio(["she lives in"])          # single contexts, of any length; `ratio` and `interval`, too
+    print(model.explain("she lives in"))       # what each word adds
+    rg.heat_map(model, "She lives in Oslo.")   # a text in colours, in a notebook
+
+    rg.evaluate(model, "test.parquet")         # average precision and F1 on tagged documents
+    rg.tune(counts, "valid.parquet")           # the best settings on validation documents
+
+    model.save("loc.rgm")
+    model = rg.load("loc.rgm")                 # a model or a count table
+    counts + more - less                       # tables merge and subtract exactly
+
+Tables come from Arrow, pandas, Polars or DuckDB, and results go there. `rg.count(numerator=a, denominator=b)`
+compares two plain samples. `raregram.sklearn` has an estimator for scikit-learn, and `raregram --help` shows the same
+on the command line.
+
 >>> import raregram as rg
 >>> contexts = ["he lives in", "they met in", "she said that", "he was in", "it means that"]
 >>> counts = rg.Counts.from_contexts(contexts, ["LOC", "LOC", None, "LOC", None])
->>> model = rg.fit(counts, target="LOC", estimator="selective", criterion="cet", size=2, lam=1e-5)
->>> model.log_ratio(["we met in", "nobody said that"]).round(2)
-array([ 1.16, -2.24])
->>> print(model.explain("we met in").headline())
-LOC: log ratio +1.1631, ratio 3.2  (selective cet 2, lam 1e-05)
+>>> model = rg.fit(counts, target="LOC")
+>>> model.log_ratio(["we met in", "in", "nobody said that"]).round(2)
+array([ 0.51,  0.44, -0.52])
 """
 
 from __future__ import annotations
@@ -19,13 +43,19 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from raregram import errors
+    from raregram.corpus.tagging import tag
     from raregram.counts.count import count
     from raregram.counts.table import Counts
+    from raregram.measure.evaluate import evaluate
+    from raregram.measure.rank import rank
+    from raregram.measure.results import Results
+    from raregram.measure.score import score
+    from raregram.measure.tune import tune
     from raregram.models import ratios, selection
     from raregram.models.base import Settings
     from raregram.models.explain import Explanation, Term
     from raregram.models.fit import fit
-    from raregram.models.model import Model
+    from raregram.models.model import Model, load
     from raregram.show.heatmap import heat_map
 
 # Imported when first used, so that `raregram --help` does not wait for NumPy and Arrow.
@@ -33,29 +63,43 @@ _HOME = {
     "Counts": "raregram.counts.table",
     "Explanation": "raregram.models.explain",
     "Model": "raregram.models.model",
+    "Results": "raregram.measure.results",
     "Settings": "raregram.models.base",
     "Term": "raregram.models.explain",
     "count": "raregram.counts.count",
     "errors": "raregram.errors",
+    "evaluate": "raregram.measure.evaluate",
     "fit": "raregram.models.fit",
     "heat_map": "raregram.show.heatmap",
+    "load": "raregram.models.model",
+    "rank": "raregram.measure.rank",
     "ratios": "raregram.models.ratios",
+    "score": "raregram.measure.score",
     "selection": "raregram.models.selection",
+    "tag": "raregram.corpus.tagging",
+    "tune": "raregram.measure.tune",
 }
 
 __all__ = [
     "Counts",
     "Explanation",
     "Model",
+    "Results",
     "Settings",
     "Term",
     "__version__",
     "count",
     "errors",
+    "evaluate",
     "fit",
     "heat_map",
+    "load",
+    "rank",
     "ratios",
+    "score",
     "selection",
+    "tag",
+    "tune",
 ]
 
 

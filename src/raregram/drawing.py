@@ -47,6 +47,18 @@ def bars(headline: str, lines: Iterable[Bar | str]) -> str:
     )
 
 
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], below: str = "") -> str:
+    """Draw a table of text."""
+    head = "".join(f'<th style="{WORDS};opacity:.65">{escape(name)}</th>' for name in columns)
+    body = "".join(
+        "<tr>" + "".join(f'<td style="{WORDS}">{escape(value)}</td>' for value in row) + "</tr>" for row in rows
+    )
+    return (
+        f'<div style="font-size:13px"><table style="border-collapse:collapse"><thead><tr>{head}</tr></thead>'
+        f'<tbody>{body}</tbody></table><div style="opacity:.65">{escape(below)}</div></div>'
+    )
+
+
 def _row(line: Bar | str) -> str:
     if isinstance(line, str):
         return f'<tr><td colspan="7" style="{WORDS};padding-top:6px;opacity:.65">{escape(line)}</td></tr>'

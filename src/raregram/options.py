@@ -27,6 +27,7 @@ Split = Literal["file", "lines", "paragraphs"]
 OnError = Literal["stop", "skip"]
 Corpus = Literal["reuters"]
 Engine = Literal["local", "spark"]
+Measure = Literal["average-precision", "f1"]
 
 Value = TypeVar("Value")
 
@@ -58,8 +59,12 @@ class Option(Generic[Value]):
 N: Option[int] = Option("n", 10, "Items per context.", at_least=1, at_most=1000)
 SIDE: Option[Side] = Option("side", "left", "Contexts left or right of the boundary.", get_args(Side))
 KIND: Option[Kind] = Option("kind", "words", "The kind of items.", get_args(Kind))
+LONGEST = 5  # suffix of items that `backoff` wants,
+LONGEST_SHAPES = 8  # and of shapes
 SPANS: Option[tuple[str, ...]] = Option(
-    "spans", ("units",), "Spans to count: units, suffixes:LENGTH, shapes:LENGTH, whole; separated by commas."
+    "spans",
+    ("units", f"suffixes:{LONGEST}", f"shapes:{LONGEST_SHAPES}"),  # what `backoff` wants
+    "Spans to count: units, suffixes:LENGTH, shapes:LENGTH, whole; separated by commas.",
 )
 PAD: Option[bool] = Option("pad", False, "Pad contexts that reach beyond the ends of a document.")
 MIN_COUNT: Option[int] = Option(
@@ -79,7 +84,7 @@ ITEM_COLUMN: Option[int] = Option("item_column", 0, "CoNLL: the column of items,
 TAG_COLUMN: Option[int] = Option("tag_column", -1, "CoNLL: the column of tags; -1 is the last.")
 
 # --- what is fitted ----------------------------------------------------------------------------------------------
-ESTIMATOR: Option[EstimatorName] = Option("estimator", "selective", "The estimator.", get_args(EstimatorName))
+ESTIMATOR: Option[EstimatorName] = Option("estimator", "backoff", "The estimator.", get_args(EstimatorName))
 CRITERION: Option[Criterion] = Option(
     "criterion",
     "cet",
@@ -88,9 +93,14 @@ CRITERION: Option[Criterion] = Option(
 )
 SPAN_CRITERION: Option[SpanCriterion] = Option("criterion", "gain", CRITERION.help, get_args(SpanCriterion))
 SIZE: Option[int] = Option("size", 10_000, "Items that `selective` keeps at each position.", at_least=1)
-LAM: Option[float] = Option("lam", 1e-5, "The ridge; 0 for none.", whole=False)
+LAM: Option[float | None] = Option(
+    "lam",
+    None,
+    "The ridge; 0 for none. [default: so that an item never seen has the ratio 1; `backoff`: 6 / n_de]",
+    whole=False,
+)
 BACKOFF_LAM: Option[float] = Option(
-    "lam", 12.0, "The ridge of `backoff` times n_de: the weight of a prior, in contexts.",
+    "lam", 6.0, "The ridge of `backoff` times n_de: the weight of a prior, in contexts.",
     at_least=1e-30, at_most=1e30, whole=False,
 )  # fmt: skip
 UNIT_RIDGE = 10  # the ridge of units and shapes of `backoff` over that of suffixes
@@ -110,18 +120,19 @@ UNSEEN: Option[Unseen] = Option(
     get_args(Unseen),
 )
 SEED: Option[int] = Option("seed", 0, "Seed of the criterion `random`.")
-LONGEST = 5  # suffix of items that `backoff` wants,
-LONGEST_SHAPES = 8  # and of shapes
 
 # --- what is measured --------------------------------------------------------------------------------------------
 LEVEL: Option[float] = Option("level", 0.95, "The probability that an interval is meant to cover.")
 TOP: Option[int] = Option("top", 20, "Number of N-grams to print.", at_least=1)
-K: Option[int] = Option("k", 8000, "Number of N-grams returned.", at_least=1)
+K: Option[int | None] = Option("k", None, "Number of N-grams returned. [default: of relevant ones]", at_least=1)
+PAPERS_K = 8000
+BY: Option[Measure] = Option("by", "average-precision", "The measure that is to be highest.", get_args(Measure))
 
 # The grids of `tune` and of the experiment. The first three are the paper's, but for the chi-square as it is usual.
 CRITERIA: tuple[Criterion, ...] = ("random", "tf", "cet", "chi2", "chi2_printed", "gss")
 SIZES = (100, 500, 1_000, 5_000, 10_000, 50_000, 100_000)
 LAMS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 PRIORS = (6.0, 12.0, 24.0)  # of `backoff`: how many contexts a prior weighs, lam times n_de
+TUNED_PRIORS = (3.0, *PRIORS)  # of `tune`
 TAUS = (0.4, 0.5, 0.6)
 ALPHAS = (1e-3, 1e-2, 1e-1, 1.0)  # that `smoothed` adds to frequencies

@@ -60,7 +60,7 @@ class FeatureSelectiveLR(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         criterion: str = CRITERION.default,
         size: int = SIZE.default,
-        lam: float = LAM.default,
+        lam: float | None = LAM.default,
         unseen: Unseen = UNSEEN.default,
         fit_prior: bool = True,
         random_state: int | None = 0,
@@ -184,7 +184,7 @@ def _as_items(X: npt.NDArray[Any]) -> pa.Array:
         values, index = np.unique(X, return_inverse=True)
         names = pa.array([_category(value) for value in values.tolist()], pa.string())
         items = names.take(pa.array(index.ravel()))
-    return NGrams(items, X.shape[1]).lists()
+    return NGrams.of_length(items, X.shape[1]).lists()
 
 
 def _category(value: Any) -> str:

@@ -20,6 +20,7 @@ from raregram.errors import FileError, InputError, ParameterError
 from raregram.models.registry import ESTIMATORS
 from raregram.options import CRITERION, DENOMINATOR, KIND, SIDE, SPAN_CRITERION
 from raregram.options import UNSEEN as UNSEEN_OPTION
+from raregram.text.vocabulary import ABSENT, MISSING
 
 SPANS = ["suffixes:3", "shapes:2", "whole"]
 WHOLE = [name for name, estimator in ESTIMATORS.items() if not estimator.has_variance]
@@ -211,12 +212,12 @@ def test_no_ngrams_have_no_scores(counts, estimator):
 
 
 @every_estimator
-def test_codes_reach_from_minus_one_to_the_last_one(counts, corpus, estimator):
+def test_codes_reach_from_minus_two_to_the_last_one(counts, corpus, estimator):
     backed_off = rg.Counts.from_contexts(*corpus, spans=["suffixes:3", "shapes:2"])
     model = rg.fit(backed_off if estimator == "backoff" else counts, "LOC", estimator, size=3)
     last = model.estimator.num_codes - 1
     assert (last >= len(model.items)) == (estimator == "backoff")  # codes for shapes, and for the rest
-    assert model.log_ratio(np.array([[-1] * 4, [last] * 4, [0] * 4])).shape == (3,)
+    assert model.log_ratio(np.array([[-1] * 4, [last] * 4, [0] * 4, [-2] * 4])).shape == (4,)
     for kind in (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64):
         codes = np.random.default_rng(0).integers(0, last + 1, (500, 4))
         np.testing.assert_array_equal(model.log_ratio(codes.astype(kind)), model.log_ratio(codes))
@@ -226,9 +227,9 @@ def test_codes_reach_from_minus_one_to_the_last_one(counts, corpus, estimator):
     wrong = {
         rf"{shape}\(2, 3\)": np.zeros((2, 3), int), rf"{shape}\(4,\)": np.zeros(4, int),
         rf"{shape}\(1, 4, 1\)": np.zeros((1, 4, 1), int),
-        f"codes must be from -1 to {last}": np.array([[0, 0, 0, last + 1]]),
+        f"codes must be from -2 to {last}": np.array([[0, 0, 0, last + 1]]),
     }  # fmt: skip
-    for message, codes in (*wrong.items(), (f"from -1 to {last}", np.array([[0, 0, 0, -2]]))):
+    for message, codes in (*wrong.items(), (f"from -2 to {last}", np.array([[0, 0, 0, -3]]))):
         for score in (model.log_ratio, *([model.interval] if estimator in WITH_INTERVAL else [])):
             with pytest.raises(InputError, match=message):
                 score(codes)
@@ -257,14 +258,84 @@ def test_a_wrong_ngram_is_named_by_its_row(counts, estimator):
     scores = [model.log_ratio, model.encode, *([model.interval] if estimator in WITH_INTERVAL else [])]
     for score in scores:
         for ngrams, message in (
-            (["a b c d", "a b c"], "N-gram 2 has 3 words, expected 4"),
-            (["a b c d"] * 70_000 + ["a b c d e"], "N-gram 70001 has 5 words, expected 4"),
-            ([None], "N-gram 1 is missing"),
+            (["a b c d", None], "N-gram 2 is missing"),
+            (["a b c d"] * 70_000 + [None], "N-gram 70001 is missing"),
+            ([["a", "b", None, "d"]], "N-gram 1: an item is missing"),
         ):
             with pytest.raises(InputError, match=message):
                 score(ngrams)
-    with pytest.raises(InputError, match="the N-gram has 1 words, expected 4"):
-        model.explain("a")
+    with pytest.raises(InputError, match="the N-gram has no items"):
+        model.explain(" ")
+
+
+# Shorter and longer contexts
+
+
+SHORT = {
+    "product": {"lam": 0.01},
+    "formula": {"estimator": "product", "unseen": "formula"},
+    "selective": {"size": 3},
+    "backoff": {"shapes": False},
+}
+
+
+@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize("side", SIDE.choices)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_a_short_context_is_scored_as_by_a_model_of_its_length(name, side, data):
+    """Whose counts are those of the same contexts, without the items that are further away."""
+    contexts, labels = data.draw(samples(n=4))
+    m = data.draw(st.integers(1, 3))
+    cut = [context[-m:] if side == "left" else context[:m] for context in contexts]
+    options = {"estimator": name, **SHORT[name]}
+    spans = ["suffixes:4"]
+    long, short = (
+        rg.fit(rg.Counts.from_contexts(some, labels, side=side, spans=spans), "T", **options)
+        for some in (contexts, cut)
+    )
+    probes = [*cut, data.draw(st.lists(st.sampled_from([*UNSEEN, "a", "b"]), min_size=m, max_size=m))]
+    texts = [" ".join(probe) for probe in probes]
+    expected = short.log_ratio(probes)
+    for form in (probes, texts, pa.array(texts), probes * 50):
+        np.testing.assert_array_equal(long.log_ratio(form), np.resize(expected, len(form)))
+    codes = long.encode(probes)
+    assert (codes == MISSING).sum() == (4 - m) * len(probes)
+    np.testing.assert_array_equal([long.estimator.score_one(row) for row in codes.tolist()], expected)
+    np.testing.assert_array_equal(long.interval(probes), short.interval(probes))
+    for probe, value in zip(probes, expected, strict=True):
+        found, wanted = long.explain(probe), short.explain(probe)
+        assert found.log_ratio == value == sum(term.value for term in found.terms)
+        assert (found.ngram, found.terms) == (wanted.ngram, wanted.terms)
+
+
+@every_estimator
+@pytest.mark.parametrize("side", SIDE.choices)
+def test_what_is_not_there_adds_nothing(corpus, side, estimator):
+    """With shapes, too: a context is worth as much as with an item of which nothing at all is known."""
+    counts = rg.Counts.from_contexts(*corpus, side=side, spans=["suffixes:4", "shapes:4", "whole"])
+    model = rg.fit(counts, "LOC", estimator)
+    for short in (["in"], ["bank", "in"], ["Unheard", "of"], []):
+        (codes,) = model.encode([short])
+        (there,) = np.nonzero(codes != MISSING)
+        assert list(there) == list(range(4 - len(short), 4) if side == "left" else range(len(short)))
+        unknown = np.where(codes == MISSING, ABSENT, codes)
+        score, of_unknown = model.log_ratio([short, []])[0], model.log_ratio(unknown[None, :])[0]
+        np.testing.assert_array_equal(score, of_unknown)
+        if estimator in WITH_INTERVAL and short:  # but what is unknown adds doubt
+            widths = np.diff([*model.interval([short]), *model.interval(unknown[None, :])])[:, 0]
+            assert widths[0] <= widths[1]
+
+
+@every_estimator
+@pytest.mark.parametrize("side", SIDE.choices)
+def test_of_a_long_context_the_items_next_to_the_boundary_count(corpus, side, estimator):
+    counts = rg.Counts.from_contexts(*corpus, side=side, spans=["suffixes:4", "shapes:4", "whole"])
+    model = rg.fit(counts, "LOC", estimator)
+    for context in corpus[0][:20]:
+        longer = f"far away {context}" if side == "left" else f"{context} far away"
+        np.testing.assert_array_equal(model.log_ratio([longer]), model.log_ratio([context]))
+        assert model.explain(longer).terms == model.explain(context).terms
 
 
 @every_estimator
@@ -348,8 +419,8 @@ def test_padded_contexts_few_and_many(side, estimator):
         many = model.log_ratio([short] * 2 + ["He in Rome"] * 2000)
         np.testing.assert_array_equal(many[:2], padded.repeat(2))
         np.testing.assert_array_equal(many[2:], model.log_ratio(["He in Rome"]).repeat(2000))
-    with pytest.raises(InputError, match="N-gram 1 has 4 words, expected 3"):
-        model.log_ratio(["a b c d", "a b"] + ["a b c"] * 2000)
+    longer = model.log_ratio(["a b c d", "a b"] + ["a b c"] * 2000)[0]
+    np.testing.assert_array_equal(longer, model.log_ratio(["b c d" if side == "left" else "a b c"])[0])
 
 
 # Intervals

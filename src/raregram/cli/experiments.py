@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -28,7 +27,6 @@ from raregram.errors import (
 )
 
 if TYPE_CHECKING:
-    from raregram.counts.table import Counts
     from raregram.measure.experiment import Config
     from raregram.measure.tune import Trial
 
@@ -57,12 +55,11 @@ def evaluate(
 ) -> None:
     """Measure a model on tagged documents.
 
-    Ranks their N-grams and prints precision, recall and F1 of the top K, and the average precision; --json adds the
+    Ranks their N-grams and prints the average precision, and precision, recall and F1 of the top K; --json adds the
     curve of recall over rank.
 
     Example: raregram evaluate loc.rgm test.parquet --training train.counts
     """
-    from raregram.counts.table import Counts
     from raregram.measure import evaluate as local
     from raregram.models.model import Model
 
@@ -77,19 +74,11 @@ def evaluate(
             reading = Options(format=format, split=split)
             result = evaluating.evaluate(cluster, model, documents, reading, k=k, training=training)
     else:
-        counts = _types_of(documents, model.settings, model.settings.target, format, split)
-        result = local.evaluate(model, counts, k=k, training=None if training is None else Counts.load(training))
+        result = local.evaluate(model, documents, k=k, training=training, format=format, split=split)
     if as_json:
         print_json(result.to_dict())
-        return
-    overall = result.overall
-    print(f"{printable(result.target)}: {overall.types:,} N-grams, {overall.relevant:,} of them at the target; "
-          f"the top {overall.returned:,} are returned")  # fmt: skip
-    print(f"{'seen':>8} {'N-grams':>10} {'relevant':>9} {'returned':>9} {'hits':>7} {'precision':>10} {'recall':>8} "
-          f"{'F1':>8} {'avg.prec':>9}")  # fmt: skip
-    for name, m in {"all": overall, **result.bands}.items():
-        print(f"{name:>8} {m.types:>10,} {m.relevant:>9,} {m.returned:>9,} {m.hits:>7,} {m.precision:>10.4f} "
-              f"{m.recall:>8.4f} {m.f1:>8.4f} {m.average_precision:>9.4f}")  # fmt: skip
+    else:
+        print(result)
 
 
 def tune(
@@ -100,11 +89,14 @@ def tune(
     estimator: Annotated[
         Literal["selective", "backoff"],
         typer.Option(help="`selective` tries criteria, sizes and lam; `backoff` lam, tau, suffixes and shapes."),
-    ] = "selective",
+    ] = "backoff",
+    by: Annotated[options.Measure, typer.Option(help=options.BY.help)] = options.BY.default,
     criteria: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(options.CRITERIA),
     sizes: Annotated[str, typer.Option(help="Separated by commas.")] = _join(options.SIZES),
     lams: Annotated[str, typer.Option(help="Separated by commas.")] = _join(options.LAMS),
-    priors: Annotated[str, typer.Option(help="`backoff`: weights of a prior in contexts.")] = _join(options.PRIORS),
+    priors: Annotated[str, typer.Option(help="`backoff`: weights of a prior in contexts.")] = _join(
+        options.TUNED_PRIORS
+    ),
     taus: Annotated[str, typer.Option(help="`backoff`: exponents of single items.")] = _join(options.TAUS),
     k: cli.TopK = options.K.default,
     denominator: cli.Denominator = options.DENOMINATOR.default,
@@ -117,49 +109,37 @@ def tune(
 ) -> None:
     """Find the best settings on validation documents.
 
-    Tries all criteria, sizes and lam (or lam, tau, suffixes and shapes), prints a heat map of F1 and writes the best
-    model.
+    Tries lam, tau, suffixes and shapes (or all criteria, sizes and lam), prints a heat map and writes the best model.
 
-    The best has the highest F1 of the top K; ties go to the larger lam.
+    The best has the highest average precision, or F1 of the top K; ties go to the larger lam.
 
-    Example: raregram tune train.counts valid.parquet --target LOC --estimator backoff --out loc.rgm
+    Example: raregram tune train.counts valid.parquet --target LOC --out loc.rgm
     """
     from raregram.atomic import check_target
-    from raregram.counts.table import Counts
-    from raregram.measure.tune import Grid, choose
-    from raregram.models.fit import only_target
+    from raregram.measure import tune as tuning
     from raregram.show.progress import progress
 
-    all_sizes, all_lams = _numbers(sizes, int, "sizes"), _numbers(lams, float, "lams")
-    of_backoff = (_numbers(priors, float, "priors"), _numbers(taus, float, "taus"))
-    counts = Counts.load(counts_file)
-    target = only_target(counts) if target is None else target
     check_target(out)
-    contexts = _types_of(documents, counts, target, format, split)
-    grid = Grid(counts, target, contexts, denominator, unseen, seed, k)
-    grid.check()
-    if estimator == "backoff":
-        source = grid.backoff(*of_backoff)
-    else:
-        tried = cli.parse_names(criteria) or []
-        source = chain(grid.all_used(all_lams), grid.selective(tried, all_sizes, all_lams))
-    trials: list[Trial] = []
     with progress("tried {:,} settings", quiet) as tick:
-        for trial in source:
-            trials.append(trial)
-            tick(1)
-    best = choose(trials)
-    grid.fit(best).save(out)
+        tuned = tuning.tune(
+            counts_file, documents, target, estimator, by=by, k=k, criteria=cli.parse_names(criteria) or [],
+            sizes=_numbers(sizes, int, "sizes"), lams=_numbers(lams, float, "lams"),
+            priors=_numbers(priors, float, "priors"), taus=_numbers(taus, float, "taus"), denominator=denominator,
+            unseen=unseen, seed=seed, format=format, split=split, progress=tick,
+        )  # fmt: skip
+    tuned.model.save(out)
+    best, trials = tuned.best, list(tuned.trials)
     if as_json:
         print_json({"best": asdict(best), "cells": [asdict(trial) for trial in trials]})
         return
     print(heat_map(trials))
+    measured = f"average precision {best.value:.4f}, F1 {best.f1:.4f}" if by != "f1" else f"F1 {best.f1:.4f}"
     if estimator == "backoff":
         print(f"best: backoff, lam {best.lam:.4g}, tau {best.tau:g}, suffixes to {best.longest}, "
-              f"{'with' if best.shapes else 'without'} shapes, F1 {best.f1:.4f}")  # fmt: skip
+              f"{'with' if best.shapes else 'without'} shapes, {measured}")  # fmt: skip
     else:
         print(f"best: {best.criterion or 'all used'}{f', {best.size:,} items a position' if best.size else ''}, "
-              f"lam {best.lam:g}, F1 {best.f1:.4f}")  # fmt: skip
+              f"lam {best.lam:g}, {measured}")  # fmt: skip
     if not quiet:
         say(f"{out}: the best model")
 
@@ -219,43 +199,31 @@ def reproduce(
 
 
 def heat_map(trials: list[Trial]) -> str:
-    """Draw the best F1 by criterion and size, for `backoff` by lam and tau, the darker the better; others below."""
-    f1: dict[tuple[str, str], float] = {}
+    """Draw the best measure by criterion and size, or by lam and tau, the darker the better; others below."""
+    values: dict[tuple[str, str], float] = {}
     others: dict[str, float] = {}
     first = trials[0]
     for trial in sorted(trials, key=lambda trial: (trial.lam, trial.tau or 0.0)):
         if trial.shapes != first.shapes:
-            others["without shapes"] = trial.f1
+            others["without shapes"] = trial.value
         elif trial.longest != first.longest:
-            others[f"suffixes to {trial.longest}"] = trial.f1
+            others[f"suffixes to {trial.longest}"] = trial.value
         elif trial.estimator == "product":
-            others["all used"] = max(trial.f1, others.get("all used", 0.0))
+            others["all used"] = max(trial.value, others.get("all used", 0.0))
         else:
             by_lam = (f"{trial.lam:.4g}", f"{trial.tau:g}") if trial.estimator == "backoff" else None
             key = by_lam or (trial.criterion or "", f"{trial.size:,}")
-            f1[key] = max(trial.f1, f1.get(key, 0.0))
-    values = [*f1.values(), *others.values()]
-    low, high = min(values), max(values)
-    columns = list(dict.fromkeys(column for _, column in f1))
+            values[key] = max(trial.value, values.get(key, 0.0))
+    every = [*values.values(), *others.values()]
+    low, high = min(every), max(every)
+    columns = list(dict.fromkeys(column for _, column in values))
     corner = "lam / tau" if first.estimator == "backoff" else ""
     lines = [f"{corner:<14}" + "".join(f"{column:>12}" for column in columns)]
-    for row in dict.fromkeys(row for row, _ in f1):
-        shades = [SHADES[int((f1[row, c] - low) / (high - low or 1) * (len(SHADES) - 1))] * 4 for c in columns]
-        cells = (f" {shade} {f1[row, column]:.4f}" for shade, column in zip(shades, columns, strict=True))
+    for row in dict.fromkeys(row for row, _ in values):
+        shades = [SHADES[int((values[row, c] - low) / (high - low or 1) * (len(SHADES) - 1))] * 4 for c in columns]
+        cells = (f" {shade} {values[row, column]:.4f}" for shade, column in zip(shades, columns, strict=True))
         lines.append(f"{row:<14}" + "".join(cells))
     return "\n".join([*lines, *(f"{name:<20}{value:.4f}" for name, value in others.items())])
-
-
-def _types_of(sources: list[str], like: Any, target: str, format_name: str | None, split: str) -> Counts:
-    """Return a count table of the whole N-grams of documents, with the layout of a model or of another table."""
-    from raregram.counts.count import count
-    from raregram.counts.storage import is_raregram_file
-    from raregram.counts.table import Counts
-
-    if all(map(is_raregram_file, sources)):
-        return sum(map(Counts.load, sources[1:]), start=Counts.load(sources[0]))
-    layout = {name: getattr(like, name) for name in ("n", "side", "kind", "pad")}
-    return count(sources, targets=[target], spans=["whole"], format=format_name, split=split, **layout)
 
 
 def _numbers(text: str, kind: Any, name: str) -> list[Any]:

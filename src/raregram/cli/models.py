@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from raregram import options
 from raregram.cli import options as cli
 from raregram.cli.options import argument, described
-from raregram.cli.printing import print_json, report_file, say
-from raregram.errors import InputError, ParameterError
+from raregram.cli.printing import print_json, report_file, report_skipped, say
+from raregram.errors import ParameterError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    import pyarrow as pa
-
-    from raregram.corpus.contexts import Batch
+    from raregram.corpus.documents import Options
+    from raregram.measure.score import Input
     from raregram.models.model import Model
 
 STANDARD_INPUT = "-"
@@ -43,9 +39,7 @@ def fit(
             min=1,
         ),
     ] = None,
-    lam: Annotated[
-        float | None, described(help=f"{options.LAM.help} [default: 1e-05; `backoff`: 12 / n_de]", min=0)
-    ] = None,
+    lam: Annotated[float | None, described(help=options.LAM.help, min=0)] = None,
     denominator: cli.Denominator = options.DENOMINATOR.default,
     unseen: cli.Unseen = options.UNSEEN.default,
     seed: cli.Seed = options.SEED.default,
@@ -65,7 +59,7 @@ def fit(
     ] = None,
     shapes: Annotated[
         bool | None,
-        described("--shapes/--no-shapes", help="`backoff`: back off to shapes. [default: if they were counted]"),
+        described("--shapes/--no-shapes", help="`backoff`: back off to shapes. [default: yes]"),
     ] = None,
     max_bytes: Annotated[
         str | None, described(help="`backoff`: maximum size of the model in memory, e.g. 1MB. [default: no limit]")
@@ -108,7 +102,7 @@ def fit(
 
 def score(
     model_file: cli.ModelFile,
-    sources: cli.OptionalContexts = None,
+    sources: cli.OptionalSources = None,
     out: Annotated[
         str | None,
         described("--out", "-o", help="A .parquet, .csv, .jsonl or text file. [default: standard output]"),
@@ -120,154 +114,170 @@ def score(
     as_: Annotated[
         str, typer.Option("--as", help="Name of the new column; with --interval also NAME_lower and NAME_upper.")
     ] = "log_ratio",
+    format: cli.Format = None,  # noqa: A002 - the option's name
+    split: cli.Split = options.SPLIT.default,
     columns: cli.Columns = None,
+    on_error: cli.OnError = options.ON_ERROR.default,
     engine: cli.Engine = options.ENGINE.default,
     master: cli.Master = None,
     spark: cli.SparkSettings = None,
     as_json: cli.AsJson = False,
     quiet: cli.Quiet = False,
 ) -> None:
-    """Print the log ratio of each context, in order.
+    """Print the log ratio at every boundary of documents, or of each context.
 
-    Memory use does not depend on the length of the input. Tables keep all their columns and get one more, log_ratio;
-    columns of several files are matched by name.
+    Reads what `count` reads. Documents: log ratio, document, position, and the words around it, with a mark at the
+    boundary. Contexts: log ratio, label if there is one, items; a table keeps its columns and gets one more.
 
-    Lines of text: log ratio, with --interval its lower and upper end, label if there is one, items.
+    A text file whose lines all have n items, and standard input, have a context a line.
 
-    A Parquet table of documents (items or text) gets a list per document, to Parquet or JSON lines: the log ratios of
-    its contexts, in order.
+    Memory use does not depend on the length of the input. On Spark, scores go to a folder of Parquet files.
 
-    On Spark: tables, count tables or text in, a folder of Parquet files out.
-
-    Example: `cat new.txt | raregram score loc.rgm > scored.tsv`
+    Example: raregram score loc.rgm speeches/ --out scores.csv
     """
-    from raregram.measure.score import open_contexts, score_columns
+    from raregram.corpus.documents import Options, SkipLog
+    from raregram.measure.score import score_columns, score_input
     from raregram.models.model import Model
     from raregram.show.progress import progress
     from raregram.show.write import output_format, score_writer
 
     model, wanted = Model.load(model_file), level if interval else None
-    files, rename = sources or [STANDARD_INPUT], cli.parse_columns(columns)
+    reading = Options(format=format, split=split, skip_log=SkipLog(on_error))
     if engine == "spark":
-        from raregram.cli.clusters import spark_cluster
-
         if out is None:
             raise ParameterError("on Spark, scores go to a folder: name it with --out")
+        from raregram.cli.clusters import spark_cluster
+
         with spark_cluster(master, spark, quiet) as cluster:
             from raregram.spark import scoring
-            from raregram.spark.sources import open_contexts as open_on_spark
 
-            contexts = open_on_spark(cluster, files, model.settings.n, rename)
+            files, rename = sources or [STANDARD_INPUT], cli.parse_columns(columns)
+            contexts = scoring.open_input(cluster, files, model, reading, rename)
             scoring.write_scores(cluster, scoring.score(cluster, model, contexts, wanted, as_), out)
         if not quiet:
             say(f"{out}: scored")
         return
-    form = output_format(out, as_json)
-    if wanted is not None:
-        model.interval([], wanted)  # raises before anything is read
-    heads, batches = open_contexts(files, rename, documents=form in ("parquet", "json") and not interval)
-    added = score_columns(as_, interval, any(head.documents for head in heads))
+    form, added = output_format(out, as_json), score_columns(as_, interval)
+    found = _open(model, sources, reading, columns, quiet)
     with (
-        progress("scored {:,} N-grams", quiet or (out is None and sys.stdout.isatty())) as tick,
-        score_writer(out, form, heads, added, model.settings.kind) as write,
+        progress("scored {:,} contexts", quiet or (out is None and sys.stdout.isatty())) as tick,
+        score_writer(out, form, found.heads, added, model.settings.kind) as write,
     ):
-        for batch, lines, scores in _scored(model, batches, wanted, sources):
-            write(batch, lines, dict(zip(added.names, scores, strict=True)))
-            tick(len(batch))
+        for part in score_input(model, found, wanted):
+            write(part.batch, part.lines, dict(zip(added.names, part.scores, strict=True)))
+            tick(len(part.batch))
+    report_skipped(reading.skip_log.skipped, reading.skip_log.examples)
     if out is not None and not quiet:
         say(f"{out}: {tick.done:,} rows scored")
 
 
 def rank(
     model_file: cli.ModelFile,
-    sources: cli.OptionalContexts = None,
+    sources: cli.OptionalSources = None,
     top: Annotated[int, typer.Option("--top", "-k", help=options.TOP.help, min=1)] = options.TOP.default,
     by: Annotated[
         Literal["log-ratio", "lower"],
         typer.Option(help="The log ratio, or the lower end of its interval, which ranks scarce evidence lower."),
     ] = "log-ratio",
     level: cli.Level = options.LEVEL.default,
+    out: Annotated[
+        str | None,
+        described("--out", "-o", help="A .parquet, .csv, .jsonl or text file. [default: standard output]"),
+    ] = None,
+    format: cli.Format = None,  # noqa: A002 - the option's name
+    split: cli.Split = options.SPLIT.default,
     columns: cli.Columns = None,
+    on_error: cli.OnError = options.ON_ERROR.default,
     engine: cli.Engine = options.ENGINE.default,
     master: cli.Master = None,
     spark: cli.SparkSettings = None,
     as_json: cli.AsJson = False,
     quiet: cli.Quiet = False,
 ) -> None:
-    """Print the N-grams with the highest log ratio.
+    """Print the boundaries of documents, or the contexts, with the highest log ratio.
 
-    Each once, best first: rank, log ratio, N-gram; with --by lower: rank, lower end, log ratio, upper end, N-gram.
+    Reads what `count` reads. Best first: rank, log ratio, document, position and the words around it, with a
+    mark at the boundary. Contexts come each once. With --by lower also the ends of the interval.
 
-    Ties are in byte order of the N-gram. Only the printed N-grams are kept in memory.
+    Only what is printed is kept in memory.
 
-    Example: raregram rank loc.rgm new.txt --top 100
+    Example: raregram rank loc.rgm speeches/ --top 100
     """
-    import numpy as np
-
-    from raregram.measure.rank import Top
-    from raregram.measure.score import open_contexts
+    from raregram.corpus.documents import Options, SkipLog
+    from raregram.measure.rank import rank_input
     from raregram.models.model import Model
     from raregram.show.progress import progress
+    from raregram.show.write import output_format, write_results
 
     model, wanted = Model.load(model_file), level if by == "lower" else None
-    files, rename = sources or [STANDARD_INPUT], cli.parse_columns(columns)
+    reading = Options(format=format, split=split, skip_log=SkipLog(on_error))
+    form = output_format(out, as_json)
     if engine == "spark":
         from raregram.cli.clusters import spark_cluster
 
         with spark_cluster(master, spark, quiet) as cluster:
             from raregram.spark import scoring
-            from raregram.spark.sources import open_contexts as open_on_spark
 
-            contexts = open_on_spark(cluster, files, model.settings.n, rename)
-            ranking = scoring.rank(cluster, model, contexts, top, wanted)
+            files, rename = sources or [STANDARD_INPUT], cli.parse_columns(columns)
+            contexts = scoring.open_input(cluster, files, model, reading, rename)
+            results = scoring.rank(cluster, model, contexts, top, wanted)
     else:
-        if wanted is not None:
-            model.interval([], wanted)  # raises before anything is read
-        best = Top(top)
-        order = [0] if wanted is None else [1, 0, 2]  # of log ratio, lower and upper end
-        _, batches = open_contexts(files, rename)
-        with progress("ranked {:,} N-grams", quiet) as tick:
-            for batch, lines, scores in _scored(model, batches, wanted, sources):
-                assert lines is not None
-                best.add(lines(), np.column_stack(scores)[:, order])
-                tick(len(batch))
-            ranking = best.ranking()
-    names = ["log_ratio"] if wanted is None else ["lower", "log_ratio", "upper"]
-    rows = list(enumerate(zip(ranking.values.tolist(), ranking.texts.to_pylist(), strict=True), 1))
-    if as_json:
-        print_json(
-            [{"rank": i, **dict(zip(names, values, strict=True)), "ngram": text} for i, (values, text) in rows]
-        )
-    else:
-        for i, (values, text) in rows:
-            print("\t".join([str(i), *(f"{value:.4f}" for value in values), text]))
+        found = _open(model, sources, reading, columns, quiet)
+        with progress("ranked {:,} contexts", quiet) as tick:
+            results = rank_input(model, found, top, wanted, tick)
+        report_skipped(reading.skip_log.skipped, reading.skip_log.examples)
+    write_results(results, out, form)
 
 
 def explain(
     model_file: cli.ModelFile,
-    ngrams: Annotated[list[str], argument(help="N-grams, each as one argument.")],
+    ngrams: Annotated[list[str] | None, argument(help="N-grams, each as one argument.")] = None,
+    sources: Annotated[
+        list[str] | None,
+        described("--in", help="Explain the best boundaries of these documents; may be repeated."),
+    ] = None,
+    top: Annotated[int, typer.Option("--top", "-k", help="How many of them.", min=1)] = 3,
+    format: cli.Format = None,  # noqa: A002 - the option's name
+    split: cli.Split = options.SPLIT.default,
     as_json: cli.AsJson = False,
 ) -> None:
     """Show what each item adds to a log ratio.
 
     Each item with its frequencies, its term and a bar. A dot marks an item that is not selected, so its factor is 1.
-    Terms add up to the log ratio exactly.
+    Terms add up to the log ratio exactly. An N-gram may be shorter than those of the model: what is not there adds
+    nothing. Of a longer one, the items next to the boundary count.
 
     A `backoff` model first shows the single items. An item that the model lacks at its position is shown by its
     frequencies at any position, or else by those of its shape, such as `~Aa` for a capitalised word. Then come the
     corrections by ever longer suffixes of shapes and of items, each with the ratio before and after it.
 
-    Example: raregram explain loc.rgm "the annual meeting of the company was held yesterday in"
+    Example: raregram explain loc.rgm "she lives in"
+
+    Another: raregram explain loc.rgm --in speeches/ --top 5
     """
+    from raregram.corpus.documents import Options
+    from raregram.measure.rank import rank_input
     from raregram.models.model import Model
 
-    model = Model.load(model_file)
-    explanations = [model.explain(ngram) for ngram in ngrams]
+    model, titles = Model.load(model_file), [""] * len(ngrams or [])
+    wanted: list[Any] = list(ngrams or [])
+    if bool(ngrams) == bool(sources):
+        raise ParameterError("explain takes N-grams, or documents with --in")
+    if sources:
+        found = _open(model, sources, Options(format=format, split=split), None, quiet=True)
+        for row in rank_input(model, found, top):
+            wanted.append(
+                row["left" if model.settings.side == "left" else "right"] if "left" in row else row["ngram"]
+            )
+            titles.append(f"{row['document']}, position {row['position']}" if "left" in row else "")
+    explanations = [model.explain(ngram) for ngram in wanted]
     if as_json:
         print_json([explanation.to_dict() for explanation in explanations])
         return
-    for index, explanation in enumerate(explanations):
-        typer.secho(("\n" if index else "") + explanation.headline(), bold=True)
+    for index, (title, explanation) in enumerate(zip(titles, explanations, strict=True)):
+        typer.secho(
+            ("\n" if index else "") + (f"{printable(title)}\n" if title else "") + explanation.headline(), bold=True
+        )
         for line, value in explanation.lines():
             typer.secho(line, fg=None if not value else "green" if value > 0 else "red", dim=not value)
 
@@ -286,30 +296,15 @@ def info(file: Annotated[str, argument(help="A count file or a model file.")], a
         print(as_text(facts))
 
 
-def _scored(
-    model: Model, batches: Iterable[Batch], level: float | None, sources: list[str] | None
-) -> Iterator[tuple[Batch, Callable[[], pa.Array] | None, list[pa.Array]]]:
-    """Yield contexts, a function that returns them as lines, and scores; if one is invalid, first those before it.
+def _open(model: Model, sources: list[str] | None, reading: Options, columns: str | None, quiet: bool) -> Input:
+    """Open what is to be scored, and say what a text file was taken for."""
+    from raregram.measure.score import open_input
 
-    The scores are log ratios, and with a level the ends of their intervals. Documents get a list of log ratios each.
-    """
-    from raregram.measure.score import ngram_lines, score_contexts, score_rows
-
-    rows = 0
-    for batch in batches:
-        rows += len(batch)
-        if batch.documents:
-            yield batch, None, [score_rows(model, batch.name, batch.ngrams, batch.location)]
-            continue
-        try:
-            codes = model.encode(batch.ngrams, batch.location.name)
-        except InputError as error:
-            if error.row:
-                yield from _scored(model, [batch.head(error.row)], level, sources)
-            raise
-        yield batch, partial(ngram_lines, model, batch.ngrams), score_contexts(model, codes, level)
-    if not rows:
-        raise InputError(f"there is no N-gram in {', '.join(sources or ['standard input'])}")
+    found = open_input(sources or [STANDARD_INPUT], model, reading, cli.parse_columns(columns))
+    if found.running and not quiet:
+        files = found.running[0] if len(found.running) == 1 else f"{len(found.running):,} files"
+        say(f"raregram: reading {files} as running text; --format contexts reads one context a line")
+    return found
 
 
 COMMANDS = (fit, score, rank, explain, info)

@@ -21,9 +21,10 @@ TaggedDocuments = Annotated[
 Contexts = Annotated[
     list[str], argument(help="Text lines, CSV or Parquet tables, count files; '-' is standard input.")
 ]
-OptionalContexts = Annotated[
-    list[str] | None, argument(help="Text lines, CSV or Parquet tables, or count files. [default: standard input]")
+OptionalSources = Annotated[
+    list[str] | None, argument(help="Files, folders or globs of documents or contexts. [default: standard input]")
 ]
+OnError = Annotated[options.OnError, typer.Option(help=options.ON_ERROR.help)]
 ModelFile = Annotated[str, argument(help="A model file, as written by `fit`.")]
 Out = Annotated[str, described("--out", "-o", help="The file to write.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -42,7 +43,7 @@ Denominator = Annotated[options.Denominator, typer.Option(help=options.DENOMINAT
 Unseen = Annotated[options.Unseen, typer.Option(help=options.UNSEEN.help)]
 Seed = Annotated[int, typer.Option(help=options.SEED.help)]
 Level = Annotated[float, typer.Option(help=options.LEVEL.help)]
-TopK = Annotated[int, typer.Option("--k", "-k", help=options.K.help, min=1)]
+TopK = Annotated[int | None, described("--k", "-k", help=options.K.help, min=1)]
 Engine = Annotated[options.Engine, typer.Option(help=options.ENGINE.help)]
 Master = Annotated[
     str | None,

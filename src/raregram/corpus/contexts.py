@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from raregram.corpus.documents import (
     LONGEST_LINE,
     STANDARD_INPUT,
     Location,
+    SkipLog,
     bare_name,
     buffered,
     naming,
@@ -30,7 +31,6 @@ from raregram.corpus.documents import (
 )
 from raregram.corpus.formats import BY_SUFFIX, CONTEXTS
 from raregram.corpus.formats.parquet import parquet_batches
-from raregram.corpus.formats.tables import CONTENT
 from raregram.errors import FileError, InputError, name_some, shorten
 from raregram.text.tokenize import is_list, is_text
 
@@ -49,7 +49,6 @@ class Batch:
     columns: Mapping[str, pa.Array] = field(default_factory=dict)  # label, f_nu and f_de where they are
     table: Mapping[str, pa.Array] = field(default_factory=dict)  # all columns of a table, under its own names
     name: str = "ngram"  # of the column of N-grams
-    documents: bool = False  # whether that column holds documents instead, with many N-grams each
 
     def __len__(self) -> int:
         return len(self.ngrams)
@@ -71,13 +70,22 @@ class Batch:
 
     def head(self, rows: int) -> Batch:
         """Return the batch's first rows."""
+        return self._some(slice(rows))
+
+    def tail(self, first: int) -> Batch:
+        """Return the rows from the first of them on."""
+        return replace(self._some(slice(first, None)), location=self.location.at(first))
+
+    def _some(self, rows: slice) -> Batch:
         columns, table = (
-            {name: column[:rows] for name, column in some.items()} for some in (self.columns, self.table)
+            {name: column[rows] for name, column in some.items()} for some in (self.columns, self.table)
         )
-        return replace(self, ngrams=self.ngrams[:rows], columns=columns, table=table)
+        return replace(self, ngrams=self.ngrams[rows], columns=columns, table=table)
 
 
-def read_contexts(source: str, rename: Mapping[str, str] | None = None, documents: bool = False) -> Iterator[Batch]:
+def read_contexts(
+    source: str, rename: Mapping[str, str] | None = None, skip_log: SkipLog | None = None
+) -> Iterator[Batch]:
     """Yield the contexts of a file in batches.
 
     Args:
@@ -85,7 +93,7 @@ def read_contexts(source: str, rename: Mapping[str, str] | None = None, document
             `ngram` and, where they are, `label`, `f_nu` and `f_de`. Anything else is text, plain or compressed, one
             context a line: `label<TAB>items`, or just the items.
         rename: what a table calls those columns, where it uses other names.
-        documents: take also tables of documents, with the column `items` or `text`.
+        skip_log: counts lines that are skipped; None: a line that cannot be read raises.
     """
     form = BY_SUFFIX.get(Path(bare_name(source)).suffix.lower())
     with naming(source):
@@ -98,8 +106,10 @@ def read_contexts(source: str, rename: Mapping[str, str] | None = None, document
                 if file.read(4) == b"PAR1":
                     raise FileError(f"{source} is not a raregram file, or it is truncated or damaged")
     if form == "parquet":
-        return _read_table(parquet_batches(source, ROWS), source, rename or {}, documents)
-    return _read_table(_csv_batches(source), source, rename or {}) if form == CONTEXTS else _read_text(source)
+        return read_table(parquet_batches(source, ROWS), source, rename or {})
+    if form == CONTEXTS:
+        return read_table(_csv_batches(source), source, rename or {})
+    return _read_text(source, skip_log or SkipLog())
 
 
 def labels_of(column: pa.Array, source: str) -> Any:
@@ -135,7 +145,7 @@ def frequencies_of(batch: Batch, name: str) -> npt.NDArray[Any]:
     return np.asarray(column.cast(pa.int64() if whole else pa.float64()))
 
 
-def _read_text(path: str) -> Iterator[Batch]:
+def _read_text(path: str, skip_log: SkipLog) -> Iterator[Batch]:
     """Yield the lines of a text file, compressed or not, each batch as many as one read brings."""
     location = Location("standard input" if path == STANDARD_INPUT else path, "line")
     pieces: list[bytes] = []
@@ -145,12 +155,13 @@ def _read_text(path: str) -> Iterator[Batch]:
             data = stream.read1(READ_BYTES)
             more, cut = bool(data), data.rfind(b"\n") + 1
             if cut or not more:
-                for batch in _parse_lines(b"".join([*pieces, data[:cut]]), location):
+                whole = b"".join([*pieces, data[:cut]])
+                for batch in _parse_lines(whole, location, skip_log):
                     if labelled not in (None, "label" in batch.columns):
                         raise InputError(f"{batch.location}: some lines have a label and some have none")
                     labelled = "label" in batch.columns
                     yield batch
-                    location = location.at(len(batch))
+                location = location.at(whole.count(b"\n"))
                 pieces, waiting = [], 0
             pieces.append(data[cut:])
             waiting += len(data) - cut
@@ -158,20 +169,26 @@ def _read_text(path: str) -> Iterator[Batch]:
                 raise InputError(f"{location} is longer than {LONGEST_LINE >> 20} MiB: is this a text file?")
 
 
-def _parse_lines(data: bytes, location: Location) -> Iterator[Batch]:
-    """Yield the lines as a batch; of invalid bytes, yield what comes before their line and then raise."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        yield from _parse_lines(data[: data.rfind(b"\n", 0, error.start) + 1], location)
-        row = data.count(b"\n", 0, error.start)
-        raise InputError(f"{location.at(row)} is not valid UTF-8") from None
-    if location.first == 1:
-        text = text.removeprefix("\ufeff")  # the byte order mark that some editors write
-    if data:
-        lines = pc.split_pattern(pa.array([text.removesuffix("\n")]), "\n")[0].values
-        columns = split_labels(lines, location.name)
-        yield Batch(location, columns.pop("ngram"), columns)
+def _parse_lines(data: bytes, location: Location, skip_log: SkipLog) -> Iterator[Batch]:
+    """Yield the lines as batches; a line with invalid bytes is skipped, or raises behind those before it."""
+    while data:
+        try:
+            valid, bad = data.decode(), False
+        except UnicodeDecodeError as error:
+            cut = data.rfind(b"\n", 0, error.start) + 1
+            valid, bad = data[:cut].decode(), True
+        if location.first == 1:
+            valid = valid.removeprefix("\ufeff")  # the byte order mark that some editors write
+        if valid:
+            lines = pc.split_pattern(pa.array([valid.removesuffix("\n")]), "\n")[0].values
+            columns = split_labels(lines, location.name)
+            yield Batch(location, columns.pop("ngram"), columns)
+        if not bad:
+            return
+        location = location.at(data.count(b"\n", 0, cut))
+        skip_log.skip_or_raise(InputError(f"{location} is not valid UTF-8"))
+        _, _, data = data[cut:].partition(b"\n")
+        location = location.at(1)
 
 
 def split_labels(lines: pa.Array, where: Callable[[int], str]) -> dict[str, pa.Array]:
@@ -187,27 +204,20 @@ def split_labels(lines: pa.Array, where: Callable[[int], str]) -> dict[str, pa.A
     return {"ngram": pc.list_element(halves, 1), "label": pc.list_element(halves, 0)}
 
 
-def _read_table(
-    batches: Iterator[pa.RecordBatch], source: str, rename: Mapping[str, str], documents: bool = False
-) -> Iterator[Batch]:
+def read_table(batches: Iterable[pa.RecordBatch], source: str, rename: Mapping[str, str]) -> Iterator[Batch]:
     """Yield the rows of a table, its columns sorted by their meaning."""
     location = Location(source, "row")
     for records in batches:
-        yield table_batch(records, location, rename, documents)
+        yield table_batch(records, location, rename)
         location = location.at(len(records))
 
 
-def table_batch(
-    records: pa.RecordBatch, location: Location, rename: Mapping[str, str], documents: bool = False
-) -> Batch:
-    """Return rows of a table as contexts; or as documents, where these are taken and there are no contexts."""
+def table_batch(records: pa.RecordBatch, location: Location, rename: Mapping[str, str]) -> Batch:
+    """Return rows of a table as contexts."""
     table = dict(zip(records.schema.names, records.columns, strict=True))
     if len(table) < records.num_columns:
         twice = Counter(records.schema.names).most_common(1)[0][0]
         raise InputError(f"{location.source} has several columns called {twice!r}")
-    content = next((name for name in CONTENT if name in table), None)
-    if documents and content and "ngram" not in (*rename, *table):
-        return Batch(location, table[content], {}, table, content, documents=True)
     wanted = {name: rename.get(name, name) for name in COLUMNS}
     for name, theirs in wanted.items():
         if theirs not in table and (name == "ngram" or name in rename):

@@ -13,6 +13,7 @@ import re
 import stat
 import sys
 import threading
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -138,6 +139,11 @@ class SkipLog:
             self.skipped += 1
             if len(self.examples) < 5:
                 self.examples.append(str(error))
+
+    def warn(self, stacklevel: int) -> None:
+        """Warn the caller of a library function that something was skipped."""
+        if self.skipped:
+            warnings.warn(f"{self.skipped} were skipped: {self.examples[0]}", stacklevel=stacklevel + 1)
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from raregram.errors import InputError, is_unicode, must_be, name_some, shorten
 from raregram.text.ngrams import as_sequence
 
 NO_TARGET: set[Any] = {None, "", "O"}  # labels of contexts that belong to no target; O as in BIO tags
+TARGET = "target"  # the name of the only target where contexts do not name it
 MOST_LABELS = 1000  # that become targets without being named: a count table has a column for each
 
 
@@ -39,7 +42,8 @@ def check_labels(labels: set[str]) -> set[str]:
 
 def distinct_labels(labels: Sequence[Any] | npt.NDArray[Any]) -> tuple[list[set[str]], npt.NDArray[np.intp]]:
     """Return the targets that each distinct label names, and for each label its index among the distinct ones."""
-    given: Any = labels.to_pylist() if isinstance(labels, pa.ChunkedArray) else labels
+    given: Any = labels.to_pylist() if isinstance(labels, pa.ChunkedArray) else as_sequence(labels)
+    given = _names_of_numbers(given)
     try:
         if not isinstance(given, pa.Array) or not pa.types.is_string(given.type):
             given = given.to_pylist() if isinstance(given, pa.Array) else given
@@ -54,6 +58,21 @@ def distinct_labels(labels: Sequence[Any] | npt.NDArray[Any]) -> tuple[list[set[
         distinct = list(index)
     names = [{label} if label is None or isinstance(label, str) else label for label in distinct]
     return [set(some) - NO_TARGET for some in names], codes
+
+
+def _names_of_numbers(labels: Any) -> Any:
+    """Return labels as strings where they are truth values or whole numbers; 0 and 1 are truth values, too."""
+    array = labels if isinstance(labels, pa.Array) else None
+    if isinstance(labels, np.ndarray) and labels.dtype.kind in "biu":
+        array = pa.array(labels)
+    elif isinstance(labels, list | tuple) and labels and all(isinstance(label, bool | Integral) for label in labels):
+        array = pa.array([int(label) for label in labels])
+    if array is None or not (pa.types.is_boolean(array.type) or pa.types.is_integer(array.type)):
+        return labels
+    numbers = array.cast(pa.int64())
+    if pc.all(pc.is_in(numbers, pa.array([0, 1, None]))).as_py():
+        return pa.array([TARGET if number else None for number in numbers.to_pylist()], pa.string())
+    return numbers.cast(pa.string())
 
 
 def _hashable(label: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -11,9 +10,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from raregram.corpus.contexts import Batch, frequencies_of, labels_of, read_contexts
+import pyarrow as pa
+
+from raregram.corpus.contexts import Batch, frequencies_of, labels_of, read_contexts, read_table
 from raregram.corpus.documents import Options, SkipLog, expand, naming, reads_once
-from raregram.corpus.formats import CONTEXTS, path_names, read_documents, recognise
+from raregram.corpus.formats import CONTEXTS, as_reader, path_names, read_documents, recognise
 from raregram.corpus.labels import target_names
 from raregram.counts import engine as local
 from raregram.counts.encode import Encoded, encode_documents, encode_labelled, encode_weighted
@@ -135,8 +136,7 @@ def count(
         skip_log.skipped, skip_log.examples = counted.skipped, counted.examples
     else:
         counts = job.collect(threads, progress)
-    if skip_log.skipped:
-        warnings.warn(f"{skip_log.skipped} documents were skipped: {skip_log.examples[0]}", stacklevel=2)
+    skip_log.warn(stacklevel=2)
     return counts
 
 
@@ -240,9 +240,16 @@ class CountJob:
 
     @cached_property
     def holds_contexts(self) -> bool:
-        """Whether the source is files of contexts rather than documents."""
+        """Whether the source is contexts, in files or in a table, rather than documents."""
         names, name = path_names(self.sources[0]), self.documents.format
+        if self._table is not None:
+            return (self.contexts.rename or {}).get("ngram", "ngram") in self._table.schema.names
         return bool(names) and (name == CONTEXTS or (name is None and are_contexts(names)))
+
+    @cached_property
+    def _table(self) -> pa.RecordBatchReader | None:
+        """The source as a table, if it is one."""
+        return as_reader(self.sources[0], (self.contexts.rename or {}).get("ngram", "ngram"))
 
     def _check_for_contexts(self) -> None:
         """Raise for options that are for documents alone."""
@@ -253,13 +260,18 @@ class CountJob:
         """Return the settings for contexts as long as the first one, and functions that encode all of them."""
         self._check_for_contexts()
         paths = context_files(path_names(self.sources[0]))
-        batches = (batch for path in paths for batch in read_contexts(path, self.contexts.rename))
+        rename = self.contexts.rename or {}
+        batches = (
+            chain.from_iterable(read_contexts(path, rename) for path in paths)
+            if self._table is None
+            else read_table(self._table, "the table", rename)
+        )
         first = next(batches, None)
         if first is None:
-            raise InputError(f"there is no context in {', '.join(paths)}")
+            raise InputError(f"there is no context in {', '.join(paths) or 'the table'}")
         with _source_named(first):
-            n = parse_ngrams(first.ngrams[:1], self.contexts.n, self.settings.kind, first.location.name).n
-        settings = replace(self.settings, n=n)
+            found = parse_ngrams(first.ngrams[:1], self.contexts.n, self.settings.kind, first.location.name)
+        settings = replace(self.settings, n=int(found.lengths[0]))
         every = _alike(chain([first], batches), self.contexts, settings)
         return settings, (partial(encode_contexts, batch, self.contexts, settings) for batch in every)
 
@@ -284,7 +296,7 @@ class CountJob:
         if (source is None) == (numerator is None) or (numerator is None) != (denominator is None):
             raise ParameterError("count takes either documents, or both a numerator and a denominator")
         if source is not None:
-            return [(source, self.settings)]
+            return [(source if self._table is None else self._table, self.settings)]
         if self.settings.targets:
             raise ParameterError("two plain samples have no targets: leave targets out")
         plain = replace(self.settings, targets=())
@@ -340,22 +352,27 @@ def _source_named(batch: Batch) -> Iterator[None]:
 
 
 def read_counts(
-    sources: Sequence[str],
+    source: Any,
     contexts: ContextOptions | None = None,
     *,
+    options: Options | None = None,
     progress: Callable[[int], None] = lambda rows: None,
     **settings: Any,
 ) -> Counts:
-    """Return one count table of files of contexts and count files.
+    """Return one count table of whatever `count` takes, and of count files.
 
     Args:
-        sources: paths, or "-" for standard input.
+        source: paths, "-" for contexts from standard input, a table, or documents.
         contexts: how to read contexts.
-        progress: called with the number of contexts of each batch.
-        settings: of the contexts; see `CountSettings`.
+        options: how to read documents.
+        progress: called with the number of contexts or documents of each batch.
+        settings: what is counted where it is not counted yet; see `CountSettings`.
     """
-    options = Options(format=CONTEXTS)
-    job = CountJob((sources, None, None), CountSettings(**settings), options, contexts or ContextOptions())
+    names = path_names(source)
+    if not names and not hasattr(source, "__arrow_c_stream__") and not isinstance(source, Iterable):
+        raise InputError(f"expected a count table, paths, a table or documents, got {type(source).__name__}")
+    options = options or Options(format=CONTEXTS if any(map(reads_once, names)) else None)
+    job = CountJob((source, None, None), CountSettings(**settings), options, contexts or ContextOptions())
     return job.collect(progress=progress)
 
 

@@ -22,7 +22,7 @@ from raregram.counts.sorting import find_heads
 from raregram.counts.table import Ints
 from raregram.errors import InputError, shorten
 from raregram.text.ngrams import NGramsLike, Where, nth_ngram, one_string_array, parse_ngrams
-from raregram.text.tokenize import insert_pads
+from raregram.text.tokenize import PAD, insert_fill
 from raregram.text.vocabulary import Codes, Encoder
 
 Weight: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]  # how often a window counts in all, and at each target
@@ -242,7 +242,11 @@ def _padded(
     """Put n pads before each document (after it, for right contexts), so that every boundary has a context."""
     chosen = documents.begins if settings.side == "left" else documents.ends
     pads = np.full(len(documents), settings.n) if chosen is None else np.where(chosen, settings.n, 0)
+    if not pads.any():  # a piece from the middle of a document
+        return documents, items, lengths
     shift = pads[documents.span_document] if settings.side == "left" else 0
     moved = replace(documents, span_start=documents.span_start + shift, span_end=documents.span_end + shift)
-    items = items.dictionary_decode() if pa.types.is_dictionary(items.type) else items
-    return moved, insert_pads(items, lengths, pads, settings.side), lengths + pads
+    encoded = items if pa.types.is_dictionary(items.type) else items.dictionary_encode()
+    distinct = pa.concat_arrays([encoded.dictionary, pa.array([PAD], pa.string())])
+    codes = insert_fill(np.asarray(encoded.indices), lengths, pads, settings.side, len(distinct) - 1)
+    return moved, pa.DictionaryArray.from_arrays(codes, distinct), lengths + pads

@@ -114,7 +114,7 @@ def write(path: PathLike, table: SpanTable) -> None:
         for group in _row_groups(table.parts, rows):
             for part in group:
                 hasher.add(part)
-            writer.write_table(_to_arrow(table, group), row_group_size=rows)
+            writer.write_table(to_arrow(table, group), row_group_size=rows)
         writer.add_key_value_metadata({METADATA_KEY.decode(): file_header(table, hasher.total)})
 
 
@@ -249,8 +249,10 @@ def row_schema(columns: Sequence[str]) -> pa.Schema:
     return pa.schema([*keys, *((name, pa.int64()) for name in columns)])
 
 
-def _to_arrow(table: SpanTable, parts: Sequence[SpanRows]) -> pa.Table:
+def to_arrow(table: SpanTable, parts: Sequence[SpanRows]) -> pa.Table:
     """Lay rows of several spans out as one Arrow table."""
+    if not parts:
+        return row_schema(table.columns).empty_table()
     spans = np.array([part.span.columns(table.n) for part in parts], dtype=np.int16).reshape(-1, 2)
     start, end = np.repeat(spans, [len(part) for part in parts], axis=0).T
     widths = (end - start).astype(np.int32)

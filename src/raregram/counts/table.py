@@ -70,7 +70,8 @@ class Counts:
 
         Args:
             contexts: N-grams as strings or lists of items.
-            labels: one a context: a target's name, a collection of names, or None, "" or "O" for no target.
+            labels: one a context: a target's name, a collection of names, or None, "" or "O" for no target; or True
+                and False, 1 and 0, for the one target "target".
             targets: as in `raregram.count`, like all that follow.
             spans: what to count.
             n: the number of items of each context; None for as many as the first one has.
@@ -86,8 +87,8 @@ class Counts:
         from raregram.counts.encode import encode_labelled
         from raregram.counts.kernel import CountSettings
 
-        contexts = as_sequence(contexts)
-        n = parse_ngrams(contexts[:1], n, kind, where).n
+        contexts, labels = as_sequence(contexts), as_sequence(labels)
+        n = int(parse_ngrams(contexts[:1], n, kind, where).lengths[0])
         wanted = None if targets is None else target_names(targets)
         settings = CountSettings(n, side, kind, wanted, tuple_of(spans), shape=shape)
         return cls._count(settings, encode_labelled(contexts, labels, settings, where))
@@ -103,7 +104,7 @@ class Counts:
         n_de: int | None = None,
         target: str = "target",
         denominator: str = DENOMINATOR.default,
-        spans: Sequence[str] = ("units", "whole"),
+        spans: Sequence[str] = (*SPANS.default, "whole"),
         n: int | None = None,
         side: str = SIDE.default,
         kind: str = KIND.default,
@@ -135,7 +136,7 @@ class Counts:
 
         DENOMINATOR.check(denominator, "from_ngrams")
         ngrams = as_sequence(ngrams)
-        n = parse_ngrams(ngrams[:1], n, kind, where).n
+        n = int(parse_ngrams(ngrams[:1], n, kind, where).lengths[0])
         every, nu = two_frequencies(len(ngrams), f_nu, f_de, denominator, where)
         de = every if denominator == "all" else every - nu
         totals = [_total(given, column, name) for given, column, name in ((n_nu, nu, "n_nu"), (n_de, de, "n_de"))]
@@ -217,7 +218,7 @@ class Counts:
 
     def whole_ngrams(self) -> NGrams:
         """Return the whole N-grams that the table holds, in order of its rows."""
-        return NGrams(self.items.take(pa.array(self.rows[self.whole].keys.ravel())), self.n)
+        return NGrams.of_length(self.items.take(pa.array(self.rows[self.whole].keys.ravel())), self.n)
 
     @property
     def num_rows(self) -> int:
@@ -320,6 +321,19 @@ class Counts:
         columns = [0, *(1 + self.targets.index(name) if name in self.targets else -1 for name in names)]
         rows = {span: SpanRows(span, part.keys, _pick(part.values, columns)) for span, part in self.rows.items()}
         return replace(self, targets=names, totals=_pick(self.totals, columns), rows=rows, known_digest=None)
+
+    def to_arrow(self) -> pa.Table:
+        """Return all rows: start and end of the span, items, and the frequencies, in all and at each target."""
+        table = self.as_table()
+        return storage.to_arrow(table, list(table.parts))
+
+    def to_pandas(self) -> Any:
+        """Return all rows as a pandas DataFrame."""
+        return self.to_arrow().to_pandas()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Hand all rows on to any library with Arrow's C stream interface."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def _header(self) -> dict[str, Any]:
         """What a count file says about itself, beside its rows."""

@@ -12,16 +12,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from raregram import drawing
+from raregram.atomic import PathLike
+from raregram.corpus.documents import Options
+from raregram.counts.count import read_counts
 from raregram.counts.storage import find_rows
 from raregram.counts.table import Counts, Ints
-from raregram.errors import InputError, ParameterError, check_count
+from raregram.errors import InputError, ParameterError, check_count, printable
+from raregram.measure.results import text_table
 from raregram.models.base import Settings
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
-from raregram.options import K
+from raregram.options import SPLIT, K, Split
 from raregram.text.vocabulary import encode_items
 
 Bools = npt.NDArray[np.bool_]
+LAYOUT = ("n", "side", "kind", "pad")  # what documents must be counted by
 
 CURVE_POINTS = 200
 BANDS = {"0": (0, 0), "1": (1, 1), "2-5": (2, 5), "more": (6, np.inf)}  # how often seen in training
@@ -41,7 +47,7 @@ class Metrics:
     average_precision: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """A ranking measured as a whole and by how often its N-grams were seen in training."""
 
@@ -56,25 +62,74 @@ class Evaluation:
         """Return plain lists and numbers, for JSON."""
         return {**asdict(self), "ranks": self.ranks.tolist(), "recalls": self.recalls.tolist()}
 
+    def __repr__(self) -> str:
+        head, rows = self._shown()
+        return "\n".join([self.headline(), text_table([head, *rows])])
 
-def evaluate(model: Model, documents: Counts, *, k: int = K.default, training: Counts | None = None) -> Evaluation:
-    """Rank the N-grams of documents by a model and compare with where they occur.
+    def _repr_html_(self) -> str:
+        return drawing.table(*self._shown(), self.headline())
+
+    def headline(self) -> str:
+        """Say the main result in a line."""
+        m = self.overall
+        return (
+            f"{printable(self.target)}: average precision {m.average_precision:.4f}; {m.types:,} N-grams, "
+            f"{m.relevant:,} of them at the target; F1 {m.f1:.4f} for the top {m.returned:,}"
+        )
+
+    def _shown(self) -> tuple[list[str], list[list[str]]]:
+        """Return the measures as rows of text, of all N-grams and by how often they were seen in training."""
+        head = ["seen", "N-grams", "relevant", "avg.prec", "returned", "hits", "precision", "recall", "F1"]
+        rows = []
+        for name, m in {"all": self.overall, **self.bands}.items():
+            counts = [f"{number:,}" for number in (m.types, m.relevant, m.returned, m.hits)]
+            shares = [f"{share:.4f}" for share in (m.average_precision, m.precision, m.recall, m.f1)]
+            rows.append([name, *counts[:2], shares[0], *counts[2:], *shares[1:]])
+        return head, rows
+
+
+def evaluate(
+    model: Model,
+    documents: Any,
+    *,
+    k: int | None = K.default,
+    training: Counts | PathLike | None = None,
+    format: str | None = None,  # noqa: A002 - the option's name
+    split: Split = SPLIT.default,
+) -> Evaluation:
+    """Rank the N-grams of tagged documents by a model and compare with where they occur.
 
     Args:
         model: a fitted model.
-        documents: the count table of the documents, with whole N-grams and the model's target.
-        k: how many N-grams are returned.
+        documents: tagged documents, as `raregram.count` takes them; or their count table with whole N-grams.
+        k: how many N-grams are returned; None: as many as are relevant, so that precision, recall and F1 are equal.
         training: the count table that the model was fitted on, with whole N-grams; gives the bands.
+        format: of the documents; None: recognised.
+        split: what a document is in plain text.
     """
-    check_count("k", "evaluate", k)
-    correct = correct_types(documents, model.settings.target)
-    scores = model.log_ratio(types_for(model, documents))
-    seen = None if training is None else training_frequency(documents, training)
+    if k is not None:
+        check_count("k", "evaluate", k)
+    counts = types_of(documents, model.settings, model.settings.target, Options(format=format, split=split))
+    correct = correct_types(counts, model.settings.target)
+    scores = model.log_ratio(types_for(model, counts))
+    known = training if training is None or isinstance(training, Counts) else Counts.load(training)
+    seen = None if known is None else training_frequency(counts, known)
     return evaluate_scores(scores, correct, k, model.settings.target, seen)
 
 
-def evaluate_scores(scores: Floats, correct: Bools, k: int, target: str, seen: Ints | None = None) -> Evaluation:
+def types_of(documents: Any, like: Settings | Counts, target: str, options: Options) -> Counts:
+    """Return a count table of the whole N-grams of documents, with the layout of a model or of another table."""
+    if isinstance(documents, Counts):
+        return documents
+    layout = {name: getattr(like, name) for name in LAYOUT}
+    return read_counts(documents, options=options, targets=(target,), spans=("whole",), **layout)
+
+
+def evaluate_scores(
+    scores: Floats, correct: Bools, k: int | None, target: str, seen: Ints | None = None
+) -> Evaluation:
     """Measure the scores of types; `seen`, how often each was seen in training, gives the bands."""
+    k = int(correct.sum()) if k is None else k
     order = ranking(scores)
     returned = np.zeros(len(order), dtype=bool)
     returned[order[:k]] = True
@@ -140,8 +195,13 @@ def metrics(found_at: Ints, types: int, returned: int, hits: int) -> Metrics:
         precision=hits / returned if returned else 0.0,
         recall=hits / relevant if relevant else 0.0,
         f1=f1_score(hits, returned, relevant),
-        average_precision=float((np.arange(1, relevant + 1) / found_at).mean()) if relevant else 0.0,
+        average_precision=average_precision(found_at),
     )
+
+
+def average_precision(found_at: Ints) -> float:
+    """Return the mean over the correct types of the precision at their ranks, which come in order."""
+    return float((np.arange(1, len(found_at) + 1) / found_at).mean()) if len(found_at) else 0.0
 
 
 def correct_types(documents: Counts, target: str) -> Bools:

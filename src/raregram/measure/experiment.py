@@ -73,7 +73,7 @@ class Config:
     targets: tuple[str, ...] = ("LOC", "PER")
     denominator: options.Denominator = options.DENOMINATOR.default
     unseen: str = options.UNSEEN.default
-    k: int = options.K.default
+    k: int = options.PAPERS_K
     criteria: tuple[str, ...] = options.CRITERIA
     sizes: tuple[int, ...] = options.SIZES
     lams: tuple[float, ...] = options.LAMS
@@ -224,7 +224,7 @@ def _grid(config: Config, splits: Splits, target: str, contexts: Counts) -> Grid
     # Items with validity bits, as in a table that was read from a file: they count in the bytes of a model.
     items = splits.train.items.take(pa.array(np.arange(len(splits.train.items))))
     train = replace(splits.train, items=items)
-    return Grid(train, target, contexts, config.denominator, config.unseen, config.seed, config.k)
+    return Grid(train, target, contexts, config.denominator, config.unseen, config.seed, config.k, "f1")
 
 
 def _run_target(
@@ -380,7 +380,7 @@ def _boundary_scores(model: Model, items: list[str]) -> list[float | None]:
 def _entry(trial: Trial, test_f1: float | None) -> dict[str, Any]:
     """Return a trial on validation and its F1 on test, the way the results hold it."""
     entry = asdict(trial)
-    del entry["f1"]
+    del entry["f1"], entry["average_precision"]
     return {**entry, "valid_f1": trial.f1, "test_f1": test_f1}
 
 

@@ -1,76 +1,226 @@
-"""Scores of whole documents: a log ratio for each of their contexts."""
+"""Scores of contexts and of documents, from any source that `raregram.count` reads.
+
+A context has one log ratio. A document has one at each of its boundaries with an item beside it: near its ends, a
+context has as many items as there are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, islice
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from raregram.corpus.contexts import Batch, read_contexts
-from raregram.corpus.documents import Location, Options, reads_once
-from raregram.corpus.formats.tables import from_batches
+from raregram.corpus.contexts import Batch, read_contexts, read_table
+from raregram.corpus.documents import Documents, Location, Options, SkipLog, open_bytes, reads_once
+from raregram.corpus.formats import CONTEXTS, SAMPLE, as_reader, path_names, read_documents, recognise
 from raregram.counts.count import context_files
 from raregram.counts.encode import split_documents
 from raregram.counts.storage import is_raregram_file
 from raregram.counts.table import Counts, Ints
-from raregram.errors import InputError, must_be
+from raregram.errors import InputError, must_be, printable
+from raregram.measure.results import Results
 from raregram.models.base import Settings
-from raregram.models.model import Model
+from raregram.models.model import NO_KEY, Model, gather
 from raregram.models.ratios import Floats
+from raregram.options import LEVEL, ON_ERROR, SPLIT, OnError, Split
 from raregram.text.ngrams import NGramsLike, are_lines, one_string_array
-from raregram.text.tokenize import insert_pads, split_texts, window_starts
+from raregram.text.tokenize import insert_fill, split_texts, window_starts
+from raregram.text.vocabulary import Codes
 
 PIECE = 1 << 17  # boundaries scored at a time, so that a long text needs little memory
 KEPT_OPEN = 8  # sources of which the first batch stays in memory; of others it is read again
 LOG_RATIO = "log_ratio"  # the usual name of the column that scoring adds
+AROUND = {"words": (10, 5), "letters": (40, 20)}  # items shown on the side of a context, and on the other side
+BOUNDARY = "‖"
+
+Lines = Callable[[], pa.Array]
 
 
-def open_contexts(
-    sources: Sequence[str], rename: Mapping[str, str] | None = None, documents: bool = False
-) -> tuple[list[Batch], Iterator[Batch]]:
-    """Return a batch without rows of each source that has any, and the batches of all of them.
+def score(  # noqa: PLR0913 - every option has its name
+    model: Model,
+    source: Any,
+    *,
+    interval: bool = False,
+    level: float = LEVEL.default,
+    columns: Mapping[str, str] | None = None,
+    format: str | None = None,  # noqa: A002 - the option's name
+    split: Split = SPLIT.default,
+    on_error: OnError = ON_ERROR.default,
+) -> Results:
+    """Return the log ratio of every context of a source, or of every boundary of its documents.
 
-    The first ones tell whether the sources fit together before anything is done with them; see `read_contexts`. A
-    count file gives its whole N-grams.
+    Args:
+        model: a fitted model.
+        source: whatever `raregram.count` reads: paths, folders or globs of documents or of contexts, a table, or an
+            iterable of documents. For single contexts there is `model.log_ratio`.
+        interval: add the columns `lower` and `upper`.
+        level: the probability that an interval is meant to cover.
+        columns: what a table of contexts calls the columns `ngram` and `label`.
+        format: of the documents, or "contexts" for a context a line; None: recognised.
+        split: what a document is in plain text.
+        on_error: "stop" at a document or context that cannot be read, or "skip" it.
+
+    Returns:
+        A table. For documents: document, position (how many of its items stand before the boundary), the words on
+        both sides of it, log_ratio. Contexts keep their columns, and get one more.
     """
-    paths = context_files(sources)
-    heads: list[Batch] = []
+    log = SkipLog(on_error)
+    found = open_input(source, model, Options(format=format, split=split, skip_log=log), columns)
+    added = score_columns(LOG_RATIO, interval)
+    tables = [
+        pa.table({**part.batch.all_columns, **dict(zip(added.names, part.scores, strict=True))})
+        for part in score_input(model, found, level if interval else None)
+    ]
+    log.warn(stacklevel=2)
+    return Results(pa.concat_tables(tables, promote_options="permissive"))
+
+
+@dataclass(frozen=True)
+class Input:
+    """Contexts, or documents, to be scored."""
+
+    name: str  # of the source
+    heads: Sequence[Batch]  # batches without rows: of contexts one of each source that has any
+    contexts: Iterator[Batch] | None = None
+    documents: Iterable[Documents] = ()
+    skip_log: SkipLog = field(default_factory=SkipLog)
+    running: Sequence[str] = ()  # files that were taken for running text, since no line has a context
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Rows of a table with their scores: the log ratios, and maybe the ends of their intervals."""
+
+    batch: Batch
+    lines: Lines  # returns each row as one line of text
+    scores: list[pa.Array]
+
+
+def open_input(sources: Any, model: Model, options: Options, rename: Mapping[str, str] | None = None) -> Input:
+    """Open whatever is to be scored, and check that it fits together before anything is done with it.
+
+    Args:
+        sources: paths, "-" for standard input, a table, or an iterable of documents.
+        model: which contexts a line of text has, where the file does not say what it is.
+        options: how to read documents.
+        rename: what a table of contexts calls its columns.
+    """
+    names = path_names(sources)
+    if not names:
+        reader = as_reader(sources)
+        column = (rename or {}).get("ngram", "ngram")
+        if reader is None or column not in reader.schema.names:
+            documents = read_documents(sources if reader is None else reader, options)
+            return Input("the documents", [BOUNDARY_HEAD], None, documents, options.skip_log)
+        batches = read_table(reader, "the table", rename or {})
+        first = list(islice(batches, 1))
+        heads = [batch.head(0) for batch in first]
+        return Input("the table", heads, chain(first, batches), skip_log=options.skip_log)
+    paths = context_files(names)
+    name = ", ".join("standard input" if path == "-" else path for path in names)
+    kinds = {path: kind_of(path, options, model.settings) for path in paths}
+    by_kind = {kind == CONTEXTS: path for path, kind in kinds.items()}
+    if len(by_kind) > 1:
+        raise InputError(f"{by_kind[False]} holds documents and {by_kind[True]} contexts: score them one by one")
+    if by_kind.get(True) is None:
+        running = [path for path, kind in kinds.items() if kind == "text" and options.format is None]
+        documents = read_documents(paths, options)
+        return Input(name, [BOUNDARY_HEAD], None, documents, options.skip_log, running)
+    heads = []
     begun: dict[int, Iterator[Batch]] = {}
     for index, path in enumerate(paths):
-        batches = _read_source(path, rename, documents)
+        batches = _read_source(path, rename, options.skip_log)
         first = list(islice(batches, 1))
         heads += [batch.head(0) for batch in first]
         if index < KEPT_OPEN or reads_once(path):
             begun[index] = chain(first, batches)
-    by_kind = {head.documents: head.source for head in heads}
-    if len(by_kind) > 1:
-        raise InputError(f"{by_kind[True]} holds documents and {by_kind[False]} contexts: score them one by one")
-    read = (begun.pop(i) if i in begun else _read_source(path, rename, documents) for i, path in enumerate(paths))
-    return heads, chain.from_iterable(read)
+    read = (
+        begun.pop(i) if i in begun else _read_source(path, rename, options.skip_log) for i, path in enumerate(paths)
+    )
+    return Input(name, heads, chain.from_iterable(read), skip_log=options.skip_log)
 
 
-def _read_source(path: str, rename: Mapping[str, str] | None, documents: bool) -> Iterator[Batch]:
+def kind_of(path: str, options: Options, settings: Settings) -> str:
+    """Return the format of a file: text whose lines all have n items is contexts."""
+    if options.format is not None:
+        return options.format
+    if reads_once(path) or is_raregram_file(path):
+        return CONTEXTS
+    found = recognise(path)
+    if found != "text":
+        return found
+    with open_bytes(path) as stream:
+        sample = stream.read(SAMPLE).decode(errors="replace")
+    lines = [line.rstrip("\r") for line in sample.split("\n")]
+    whole = [line for line in (lines[:-1] if len(sample) >= SAMPLE else lines) if line.strip()]
+    _, lengths = split_texts(pa.array(whole, pa.string()), settings.kind)
+    return CONTEXTS if whole and (lengths == settings.n).all() else found
+
+
+def _read_source(path: str, rename: Mapping[str, str] | None, skip_log: SkipLog) -> Iterator[Batch]:
     """Yield the contexts of a file, or the whole N-grams of a count file."""
     if reads_once(path) or not is_raregram_file(path):
-        return read_contexts(path, rename, documents)
+        return read_contexts(path, rename, skip_log)
     counts = Counts.load(path)
     if counts.whole not in counts.rows:
         raise InputError(f"{path} holds no whole N-grams; count with the spans 'units' and 'whole'")
     return (batch for batch in [Batch(Location(path, "row"), counts.whole_ngrams().lists())] if len(batch))
 
 
-def score_columns(name: str, interval: bool, documents: bool) -> pa.Schema:
-    """Return the columns that scoring adds to a table; documents get a list of log ratios."""
+def score_columns(name: str, interval: bool) -> pa.Schema:
+    """Return the columns that scoring adds to a table."""
     if not name:
         raise must_be("as", "score", "a name", name)
     ends = ("lower", "upper") if name == LOG_RATIO else (f"{name}_lower", f"{name}_upper")
-    kind = pa.list_(pa.float64()) if documents else pa.float64()
-    return pa.schema([(column, kind) for column in (name, *(ends if interval else ()))])
+    return pa.schema([(column, pa.float64()) for column in (name, *(ends if interval else ()))])
 
 
-def score_contexts(model: Model, ngrams: NGramsLike, level: float | None = None) -> list[pa.Array]:
+def score_input(model: Model, found: Input, level: float | None = None) -> Iterator[Scored]:
+    """Yield rows with their scores, a batch at a time; at a row that cannot be scored, first those before it."""
+    if level is not None:
+        model.interval([], level)  # raises before anything is read
+    rows = 0
+    if found.contexts is None:
+        for documents in found.documents:
+            for piece in boundaries(model, documents):
+                rows += len(piece)
+                batch = piece.batch()
+                yield Scored(batch, partial(piece.lines, batch), scores_of(model, piece.codes, level))
+    else:
+        for batch in found.contexts:
+            rows += len(batch)
+            yield from _score_batch(model, batch, level, found.skip_log)
+    if not rows:
+        raise InputError(f"there is nothing to score in {found.name}")
+
+
+def _score_batch(model: Model, batch: Batch, level: float | None, skip_log: SkipLog) -> Iterator[Scored]:
+    """Yield contexts with their scores; one that cannot be scored is skipped, or raises behind those before it."""
+    while len(batch):
+        good, bad = batch, None
+        try:
+            codes = model.encode(batch.ngrams, batch.location.name)
+        except InputError as error:
+            if error.row is None:
+                raise
+            good, bad = batch.head(error.row), error
+            codes = model.encode(good.ngrams)
+        if len(good):
+            yield Scored(good, partial(ngram_lines, model, good.ngrams), scores_of(model, codes, level))
+        if bad is None:
+            return
+        skip_log.skip_or_raise(bad)
+        batch = batch.tail(len(good) + 1)
+
+
+def scores_of(model: Model, ngrams: NGramsLike, level: float | None = None) -> list[pa.Array]:
     """Return the log ratios of N-grams, and with a level the lower and the upper ends of their intervals."""
     if level is None:
         return [pa.array(model.log_ratio(ngrams))]
@@ -80,50 +230,111 @@ def score_contexts(model: Model, ngrams: NGramsLike, level: float | None = None)
 
 def ngram_lines(model: Model, ngrams: NGramsLike) -> pa.Array:
     """Return each N-gram as one line of text; different N-grams have different ones."""
-    texts = None if model.settings.pad else one_string_array(ngrams)
+    texts = one_string_array(ngrams)
     if texts is not None and are_lines(texts, model.settings.kind):
         return texts
     return model.parse(ngrams).lines(model.settings.kind)
 
 
-def score_rows(model: Model, name: str, content: pa.Array, location: Location) -> pa.Array:
-    """Return a list for each document of the column `items` or `text`: the log ratios of its contexts, in order.
+@dataclass(frozen=True)
+class Boundaries:
+    """Some boundaries of documents: where they are, and the codes of their contexts."""
 
-    A document of L items has L - n + 1 of them, or none if it is too short; with pads, one at every boundary.
-    `location` is that of the first row.
-    """
-    batches = from_batches([pa.record_batch([content], names=[name])], location, Options())
-    parts = [score_items(model, *split_documents(documents, model.splitter)) for documents in batches]
-    return pa.concat_arrays(parts) if parts else pa.array([], pa.list_(pa.float64()))
+    names: pa.Array  # of all documents
+    items: pa.DictionaryArray  # of all documents, one after the other
+    bounds: Ints  # between the documents in `items`
+    document: Ints  # of each boundary
+    position: Ints  # how many items of its document stand before it
+    codes: Codes  # (boundaries, n)
+    settings: Settings
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+    def take(self, rows: npt.NDArray[Any]) -> Boundaries:
+        """Return some of the boundaries."""
+        return replace(self, document=self.document[rows], position=self.position[rows], codes=self.codes[rows])
+
+    def batch(self) -> Batch:
+        """Return a table with the columns document, position, left and right: the items around each boundary."""
+        near, far = AROUND[self.settings.kind]
+        near = max(near, self.settings.n)
+        first, last = self.bounds[self.document], self.bounds[self.document + 1]
+        here = first + self.position
+        before, after = (near, far) if self.settings.side == "left" else (far, near)
+        left = self._texts(np.maximum(here - before, first), here)
+        right = self._texts(here, np.minimum(here + after, last))
+        names = self.names.take(pa.array(self.document))
+        table = {"document": names, "position": pa.array(self.position), "left": left, "right": right}
+        return Batch(Location("the documents"), left, {}, table, "left")
+
+    def _texts(self, first: Ints, last: Ints) -> pa.Array:
+        lengths = last - first
+        index = np.arange(lengths.sum()) + np.repeat(first - (np.cumsum(lengths) - lengths), lengths)
+        items = self.items.dictionary.take(pa.array(np.asarray(self.items.indices)[index]))
+        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+        between = " " if self.settings.kind == "words" else ""
+        return pc.binary_join(pa.ListArray.from_arrays(offsets, items), between)
+
+    @staticmethod
+    def lines(batch: Batch) -> pa.Array:
+        """Return each boundary as one line: its document, its position, and the items around it."""
+        columns = (batch.table["document"], batch.table["left"], batch.table["right"])
+        document, left, right = (pa.array(map(printable, column.to_pylist()), pa.string()) for column in columns)
+        around = pc.binary_join_element_wise(left, BOUNDARY, right, " ")
+        return pc.binary_join_element_wise(document, batch.table["position"].cast(pa.string()), around, "\t")
 
 
-def score_items(model: Model, items: pa.Array, lengths: Ints) -> pa.Array:
-    """Return the same for documents that are split: their items one after the other, and how many each has."""
+BOUNDARY_COLUMNS = {"document": pa.string(), "position": pa.int64(), "left": pa.string(), "right": pa.string()}
+BOUNDARY_HEAD = Batch(
+    Location("the documents"),
+    pa.array([], pa.string()),
+    table={name: pa.array([], kind) for name, kind in BOUNDARY_COLUMNS.items()},
+    name="left",
+)
+
+
+def boundaries(model: Model, documents: Documents) -> Iterator[Boundaries]:
+    """Yield the boundaries of documents that have an item beside them, with pads all, some at a time."""
+    items, lengths = split_documents(documents, model.splitter)
+    return boundaries_of(model, items, lengths, _names(documents))
+
+
+def boundaries_of(model: Model, items: pa.Array, lengths: Ints, names: pa.Array) -> Iterator[Boundaries]:
+    """Do the same for documents that are split: their items one after the other, and how many each has."""
     s = model.settings
-    if s.pad:
-        items = items.dictionary_decode() if pa.types.is_dictionary(items.type) else items
-        items, lengths = insert_pads(items, lengths, np.full(len(lengths), s.n), s.side), lengths + s.n
     encoded = items if pa.types.is_dictionary(items.type) else items.dictionary_encode()
-    numbers = np.asarray(encoded.indices, dtype=np.int32)
-    offsets = np.concatenate([[0], np.cumsum(np.maximum(lengths - s.n + 1, 0))])
-    starts = window_starts(lengths, s.n)
-    windows = numbers[starts[:, None] + np.arange(s.n)] if len(starts) else np.empty((0, s.n), np.int32)
-    scores = model.log_ratio(model.encode_rows(encoded.dictionary, windows))
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(scores))
+    keys = insert_fill(np.asarray(encoded.indices), lengths, np.full(len(lengths), s.n - 1 + s.pad), s.side, NO_KEY)
+    starts = window_starts(lengths + (s.n - 1 + s.pad), s.n)
+    document = np.repeat(np.arange(len(lengths)), lengths + s.pad)
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    position = np.arange(len(document)) - np.repeat(bounds[:-1] + np.arange(len(lengths)) * s.pad, lengths + s.pad)
+    position += first_and_last(s, 1)[0]
+    codes = model.item_codes(encoded.dictionary)
+    for begin in range(0, len(starts), PIECE):
+        some = slice(begin, begin + PIECE)
+        found = gather(codes, keys[starts[some, None] + np.arange(s.n)], s.nearest)
+        yield Boundaries(names, encoded, bounds, document[some], position[some], found, s)
 
 
-def split_text(text: str, kind: str) -> pa.Array:
-    """Return the items of a text."""
-    return split_texts(pa.array([text], pa.string()), kind)[0]
+def _names(documents: Documents) -> pa.Array:
+    """Return the id of each document, or where it comes from."""
+    names = [str(documents.location(row)) for row in range(len(documents))]
+    if documents.ids is not None:
+        names = [name if name is not None else names[row] for row, name in enumerate(documents.ids.to_pylist())]
+    return pa.array(names, pa.string())
 
 
 def first_and_last(settings: Settings, length: int) -> tuple[int, int]:
     """Return the first boundary with a context, and one past the last, in a document of so many items."""
     if settings.pad:
         return 0, length + 1
-    count = max(length - settings.n + 1, 0)
-    first = min(settings.n, length + 1) if settings.side == "left" else 0
-    return first, first + count
+    return (1, length + 1) if settings.side == "left" else (0, length)
+
+
+def split_text(text: str, kind: str) -> pa.Array:
+    """Return the items of a text."""
+    return split_texts(pa.array([text], pa.string()), kind)[0]
 
 
 def boundary_scores(model: Model, items: pa.Array, check: Callable[[], None] = lambda: None) -> Floats:
@@ -134,19 +345,11 @@ def boundary_scores(model: Model, items: pa.Array, check: Callable[[], None] = l
         items: the items of one document.
         check: called now and then; it may raise to stop the work.
     """
-    s = model.settings
-    first, last = first_and_last(s, len(items))
-    parts = [np.empty(0)]
-    for begin in range(first, last, PIECE):
-        end = min(begin + PIECE, last)
+    scores = [np.empty(0)]
+    for piece in boundaries_of(model, items, np.array([len(items)]), pa.array([""])):
         check()
-        # All items that these boundaries need; a pad stands only where the document itself begins or ends.
-        low, high = (max(begin - s.n, 0), end - 1) if s.side == "left" else (begin, end - 1 + s.n)
-        piece = items[low:high]
-        scores = np.asarray(score_items(model, piece, np.array([len(piece)])).values)
-        skipped = begin - low - first_and_last(s, len(piece))[0]
-        parts.append(scores[skipped : skipped + end - begin])
-    return np.concatenate(parts)
+        scores.append(model.log_ratio(piece.codes))
+    return np.concatenate(scores)
 
 
 def all_boundaries(model: Model, items: pa.Array) -> list[float | None]:

@@ -11,28 +11,61 @@ For the back-off estimator: lam x tau, each fitted and scored, then shorter suff
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from itertools import chain
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from raregram.atomic import PathLike
+from raregram.corpus.documents import Options
 from raregram.counts.table import Counts, Ints
 from raregram.errors import InputError, check_choice, check_count, check_lam
-from raregram.measure.evaluate import check_layout, correct_types, f1_score, top_hits, types_for
+from raregram.measure.evaluate import (
+    average_precision,
+    check_layout,
+    correct_types,
+    f1_score,
+    ranking,
+    top_hits,
+    types_for,
+    types_of,
+)
+from raregram.measure.results import Results
 from raregram.models import ratios, selection
-from raregram.models.fit import fit
+from raregram.models.fit import fit, only_target
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
-from raregram.options import ALPHAS, DENOMINATOR, PRIORS, SEED, TAUS, UNSEEN, Denominator, EstimatorName, K
+from raregram.options import (
+    ALPHAS,
+    BY,
+    CRITERIA,
+    DENOMINATOR,
+    LAMS,
+    PRIORS,
+    SEED,
+    SIZES,
+    SPLIT,
+    TAUS,
+    TUNED_PRIORS,
+    UNSEEN,
+    Denominator,
+    EstimatorName,
+    K,
+    Measure,
+    Split,
+    Unseen,
+)
 from raregram.text.vocabulary import encode_items
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting of an estimator, and the F1 that it reaches."""
+    """One setting of an estimator, and the F1 and average precision that it reaches."""
 
     target: str
     estimator: EstimatorName
@@ -45,6 +78,96 @@ class Trial:
     shapes: bool | None = None
     max_bytes: int | None = None
     bytes: int | None = None  # that the model takes
+    average_precision: float | None = None  # None: not measured, F1 decides
+
+    @property
+    def value(self) -> float:
+        """The measure by which the best is chosen."""
+        return self.f1 if self.average_precision is None else self.average_precision
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The best model, and all settings that were tried."""
+
+    model: Model
+    best: Trial
+    trials: tuple[Trial, ...]
+
+    @property
+    def results(self) -> Results:
+        """All settings as a table, the best first."""
+        rows = [asdict(trial) for trial in sorted(self.trials, key=lambda trial: -trial.value)]
+        table = pa.Table.from_pylist(rows)
+        used = [name for name in table.column_names if not pa.types.is_null(table[name].type)]
+        return Results(table.select(used))
+
+    def __repr__(self) -> str:
+        return f"{self.model!r}\n{self.results!r}"
+
+    def _repr_html_(self) -> str:
+        return self.results._repr_html_()
+
+
+def tune(  # noqa: PLR0913 - every option has its name
+    counts: Counts | PathLike,
+    documents: Any,
+    target: str | None = None,
+    estimator: Literal["backoff", "selective"] = "backoff",
+    *,
+    by: Measure = BY.default,
+    k: int | None = K.default,
+    criteria: Sequence[str] = CRITERIA,
+    sizes: Sequence[int] = SIZES,
+    lams: Sequence[float] = LAMS,
+    priors: Sequence[float] = TUNED_PRIORS,
+    taus: Sequence[float] = TAUS,
+    denominator: Denominator = DENOMINATOR.default,
+    unseen: Unseen = UNSEEN.default,
+    seed: int = SEED.default,
+    format: str | None = None,  # noqa: A002 - the option's name
+    split: Split = SPLIT.default,
+    progress: Callable[[int], None] = lambda trials: None,
+) -> Tuning:
+    """Find the best settings of an estimator on validation documents.
+
+    Args:
+        counts: the count table of the training data.
+        documents: tagged documents, as `raregram.count` takes them; or their count table with whole N-grams.
+        target: the numerator; may be left out where the table has only one target.
+        estimator: "backoff" tries priors and taus, then shorter suffixes and no shapes; "selective" criteria, sizes
+            and lams, and all items.
+        by: "average-precision", or "f1" of the top k; ties go to the larger lam.
+        k: how many N-grams are returned; None: as many as are relevant.
+        criteria: of "selective".
+        sizes: of "selective".
+        lams: of "selective".
+        priors: of "backoff": how many contexts a prior weighs, lam times n_de.
+        taus: of "backoff".
+        denominator: as in `raregram.fit`, like the next two.
+        unseen: the factor of an item never seen.
+        seed: of the criterion "random".
+        format: of the documents; None: recognised.
+        split: what a document is in plain text.
+        progress: called with 1 for each setting that was tried.
+    """
+    check_choice("estimator", "tune", estimator, ("backoff", "selective"))
+    counts = counts if isinstance(counts, Counts) else Counts.load(counts)
+    target = only_target(counts) if target is None else target
+    contexts = types_of(documents, counts, target, Options(format=format, split=split))
+    grid = Grid(counts, target, contexts, denominator, unseen, seed, k, by)
+    grid.check()
+    tried = (
+        grid.backoff(priors, taus)
+        if estimator == "backoff"
+        else chain(grid.all_used(lams), grid.selective(criteria, sizes, lams))
+    )
+    trials = []
+    for trial in tried:
+        trials.append(trial)
+        progress(1)
+    best = choose(trials)
+    return Tuning(grid.fit(best), best, tuple(trials))
 
 
 @dataclass(frozen=True)
@@ -57,11 +180,14 @@ class Grid:
     denominator: Denominator = DENOMINATOR.default
     unseen: str = UNSEEN.default
     seed: int = SEED.default
-    k: int = K.default
+    k: int | None = K.default
+    by: Measure = BY.default
 
     def __post_init__(self) -> None:
         """Raise where there is nothing to tune on."""
-        check_count("k", "tune", self.k)
+        BY.check(self.by, "tune")
+        if self.k is not None:
+            check_count("k", "tune", self.k)
         check_layout(self.counts, self.contexts)
         if not self.counts.sizes(self.target, self.denominator)[0]:
             raise InputError(f"the target {self.target!r} never occurs in the training counts")
@@ -79,19 +205,19 @@ class Grid:
             for lam in lams:
                 scores = self._terms.scores(bins, lam, len(sizes) + 1)
                 for size, column in zip(sizes, scores.T, strict=False):
-                    yield Trial(self.target, "selective", criterion, size, lam, self._f1(column))
+                    yield self._trial(column, "selective", criterion, size, lam)
 
     def all_used(self, lams: Sequence[float]) -> Iterator[Trial]:
         """Try the product of all items with every lam."""
         bins = self._terms.bins(None, [])
         for lam in lams:
-            yield Trial(self.target, "product", None, None, lam, self._f1(self._terms.scores(bins, lam, 1)[:, 0]))
+            yield self._trial(self._terms.scores(bins, lam, 1)[:, 0], "product", None, None, lam)
 
     def smoothed(self, alphas: Sequence[float] = ALPHAS) -> Iterator[Trial]:
         """Try the ratio of smoothed frequencies of whole N-grams with every alpha."""
         for alpha in alphas:
-            trial = Trial(self.target, "smoothed", None, None, alpha, 0.0)
-            yield replace(trial, f1=self.f1(self.fit(trial)))
+            model = fit(self.counts, self.target, "smoothed", lam=alpha, denominator=self.denominator)
+            yield self._trial(self._scores(model), "smoothed", None, None, alpha)
 
     def backoff(self, priors: Sequence[float] = PRIORS, taus: Sequence[float] = TAUS) -> Iterator[Trial]:
         """Try the back-off estimator with every lam x tau, then with less at the best of them."""
@@ -113,13 +239,32 @@ class Grid:
 
     def measure(self, model: Model) -> Trial:
         """Measure a model of the back-off estimator on the contexts."""
-        p = model.params
+        p, scores = model.params, self._scores(model)
         limits = (p.longest, bool(p.longest_shapes), p.max_bytes, model.nbytes)
-        return Trial(self.target, "backoff", p.criterion, p.size, p.lam, self.f1(model), p.tau, *limits)
+        return self._trial(scores, "backoff", p.criterion, p.size, p.lam, p.tau, *limits)
+
+    def _trial(
+        self,
+        scores: Floats,
+        estimator: EstimatorName,
+        criterion: str | None,
+        size: int | None,
+        lam: float,
+        *more: Any,
+    ) -> Trial:
+        """Measure the scores of all contexts."""
+        trial = Trial(self.target, estimator, criterion, size, lam, self._f1(scores), *more)
+        if self.by == "f1":
+            return trial
+        found_at = np.flatnonzero(self._correct[ranking(scores)]) + 1
+        return replace(trial, average_precision=average_precision(found_at))
+
+    def _scores(self, model: Model) -> Floats:
+        return model.log_ratio(types_for(model, self.contexts))
 
     def f1(self, model: Model) -> float:
         """Return the F1 that a model reaches on the contexts."""
-        return self._f1(model.log_ratio(types_for(model, self.contexts)))
+        return self._f1(self._scores(model))
 
     def fit(self, trial: Trial) -> Model:
         """Fit the model of a trial."""
@@ -137,13 +282,14 @@ class Grid:
         return correct_types(self.contexts, self.target)
 
     def _f1(self, scores: Floats) -> float:
-        hits = top_hits(scores, self._correct, self.k)
-        return f1_score(hits, min(self.k, len(scores)), int(self._correct.sum()))
+        relevant = int(self._correct.sum())
+        k = relevant if self.k is None else self.k
+        return f1_score(top_hits(scores, self._correct, k), min(k, len(scores)), relevant)
 
 
 def choose(trials: Sequence[Trial]) -> Trial:
     """Return the best trial; ties go to the larger lam, then to the smaller size, then to the first."""
-    return max(trials, key=lambda trial: (trial.f1, trial.lam, -(trial.size or 0)))
+    return max(trials, key=lambda trial: (trial.value, trial.lam, -(trial.size or 0)))
 
 
 class _Terms:

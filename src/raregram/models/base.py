@@ -127,13 +127,14 @@ class ModelRows(SpanRows):
 class Estimator(ABC):
     """A fitted estimator: codes of contexts in, log ratios out.
 
-    The code of an item is its index in `items`, `ABSENT` for any other item. An estimator that uses shapes has codes
-    for those items, too, from `len(items)` to `num_codes - 1`.
+    The code of an item is its index in `items`, `ABSENT` for any other item and `MISSING` for none, where a context
+    has fewer than n items. An estimator that uses shapes has codes for other items, too, from `len(items)` to
+    `num_codes - 1`.
     """
 
     name: ClassVar[str]
     Params: ClassVar[type[Parameters]] = Parameters
-    defaults: ClassVar[Facts] = {"lam": LAM.default}
+    defaults: ClassVar[Facts] = {}  # of the arguments of `fit`
     has_variance: ClassVar[bool] = True
     explains_interval: ClassVar[bool] = False  # whether an explanation shows the interval
     by_frequency: ClassVar[bool] = False  # whether a row is as strong as its term, or as its term times its frequency
@@ -147,9 +148,18 @@ class Estimator(ABC):
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @classmethod
-    def choose(cls, counts: Counts, n_de: int, options: Options) -> Parameters:
-        """Return the parameters that the arguments of `fit` ask for, with defaults in place of None."""
-        given = {**cls.defaults, **{name: value for name, value in options.items() if value is not None}}
+    def default_lam(cls, n_nu: int, n_de: int) -> float:
+        """Return the ridge in relation to the numbers of contexts: with it an item never seen has the ratio 1."""
+        return max(ratios.neutral_lam(n_nu, n_de), 0.0)
+
+    @classmethod
+    def choose(cls, counts: Counts, sizes: tuple[int, int], options: Options) -> Parameters:
+        """Return the parameters that the arguments of `fit` ask for, with defaults in place of None.
+
+        `sizes` are n_nu and n_de.
+        """
+        given = {"lam": cls.default_lam(*sizes), **cls.defaults}
+        given |= {name: value for name, value in options.items() if value is not None}
         return cls.Params(**{field.name: given[field.name] for field in fields(cls.Params) if field.name in given})
 
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from raregram import drawing
@@ -45,6 +45,14 @@ class Term:
     def text(self) -> str:
         """The items, fit to be printed."""
         return " ".join(visible(item) for item in self.items)
+
+    def within(self, first: int, length: int) -> Term | None:
+        """Return the part of a term in so many positions from `first` on, counted from there; None if it has none."""
+        start, end = max(self.start - first, 0), min(self.end - first, length)
+        if start >= end:
+            return None
+        skipped = start + first - self.start
+        return replace(self, start=start, end=end, items=self.items[skipped : skipped + end - start])
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from raregram.counts.count import ContextOptions, read_counts
 from raregram.counts.table import Counts
 from raregram.errors import InputError, ParameterError
 from raregram.models.base import Settings
@@ -11,7 +14,7 @@ from raregram.options import DENOMINATOR, ESTIMATOR, SEED, TAU, UNSEEN, Denomina
 
 
 def fit(
-    counts: Counts,
+    counts: Counts | Any,
     target: str | None = None,
     estimator: EstimatorName = ESTIMATOR.default,
     *,
@@ -31,7 +34,8 @@ def fit(
     """Fit an estimator of the likelihood ratio of a target's contexts.
 
     Args:
-        counts: the frequencies.
+        counts: a count table; or what `raregram.count` takes, such as a path, a table or a DataFrame of tagged
+            documents or of labelled contexts, which is then counted with its defaults.
         target: the numerator; may be left out where the table has only one target.
         estimator: "mle", "direct" and "smoothed" look at the whole N-gram; "product" multiplies the ratios of all its
             items ("all used"); "selective" those of the selected items; "backoff" goes on from the items to ever
@@ -40,8 +44,9 @@ def fit(
             "gain" for "backoff" (None: that).
         size: how many items "selective" keeps at each position (None: 10,000), or how many spans "backoff" keeps of
             each position and length (None: all that say something).
-        lam: the ridge; 0 for none. None: 1e-5, and 12 / n_de for "backoff", whose priors then weigh 12 contexts. For
-            "smoothed" it is alpha, the frequency that is added to every N-gram; None: 1.
+        lam: the ridge; 0 for none. None: in relation to the numbers of contexts, such that an item never seen has the
+            ratio 1; for "backoff" 6 / n_de, so that a prior weighs 6 contexts. For "smoothed" it is alpha, the
+            frequency that is added to every N-gram; None: 1.
         denominator: "complement" compares with all other contexts, "all" with all contexts.
         unseen: the factor of an item never seen at its position: "neutral" is 1, "formula" the unit formula
             with zero frequencies. "backoff" has its own ways.
@@ -52,20 +57,23 @@ def fit(
             the nearest.
         unit_lam: the ridge of units and of all shapes; None: ten times `lam`.
         longest: the longest suffix; None: the longest that was counted.
-        shapes: whether to back off to shapes; None: if they were counted.
+        shapes: whether to back off to shapes; None: yes.
         max_bytes: how many bytes the model may take in memory; its file takes less, but for very small ones.
 
     >>> counts = Counts.from_contexts(["lives in", "said that", "was in"], ["LOC", None, "LOC"])
-    >>> fit(counts, "LOC", lam=0, size=2).log_ratio(["is in", "said that"]).round(2)
+    >>> fit(counts, "LOC", "selective", lam=0, size=2).log_ratio(["is in", "said that"]).round(2)
     array([ 0.81, -1.96])
     """
     options = {
         "criterion": criterion, "size": size, "lam": lam, "unseen": unseen, "seed": seed, "keep_seen": keep_seen,
         "tau": tau, "unit_lam": unit_lam, "longest": longest, "shapes": shapes, "max_bytes": max_bytes,
     }  # fmt: skip
+    found = find_estimator(estimator)
+    if not isinstance(counts, Counts):
+        spans = tuple(found.spans_to_count(longest, shapes))
+        counts = read_counts(counts, ContextOptions(target=target, f_de=denominator), spans=spans)
     target = only_target(counts) if target is None else target
     n_nu, n_de = counts.sizes(target, denominator)
-    found = find_estimator(estimator)
     if not n_nu:
         raise InputError(f"the target {target!r} never occurs in these counts")
     if not n_de:
@@ -80,7 +88,7 @@ def fit(
         n_nu=n_nu,
         n_de=n_de,
         pad=counts.pad,
-        params=found.choose(counts, n_de, options),
+        params=found.choose(counts, (n_nu, n_de), options),
         corpus=counts.known_digest,
     )
     return Model(found.fit(counts, settings))

@@ -15,6 +15,7 @@ from raregram.atomic import PathLike
 from raregram.counts import storage
 from raregram.counts.spans import Span
 from raregram.counts.storage import SpanRows, SpanTable
+from raregram.counts.table import Counts
 from raregram.errors import InputError, ParameterError, must_be, shorten
 from raregram.models import intervals
 from raregram.models.base import COLUMNS, Estimator, Settings
@@ -28,12 +29,16 @@ from raregram.text.ngrams import (
     Where,
     as_sequence,
     chunks,
+    nearest_items,
     nth_ngram,
     one_string_array,
-    parse_ngrams,
+    split_ngrams,
 )
 from raregram.text.shapes import shape_function
-from raregram.text.vocabulary import ABSENT, Codes, Encoder, encode_items
+from raregram.text.tokenize import PAD, Ints
+from raregram.text.vocabulary import ABSENT, MISSING, Codes, Encoder, encode_items
+
+NO_KEY = -1  # instead of the index of an item, where there is none
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +80,10 @@ class Model:
         """Bytes in memory, all tables and items together."""
         return self.estimator.nbytes
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the estimator, without what is cached."""
+        return {"estimator": self.estimator}
+
     def __repr__(self) -> str:
         """Say what the model is in a line."""
         s = self.settings
@@ -105,14 +114,20 @@ class Model:
 
         Args:
             ngrams: strings, lists of items, or an integer array (N-grams, n) of codes: indices into `items`, -1 for
-                any other item.
+                any other item, -2 for none. Of an N-gram of more than n items, the n next to the boundary count.
+                One of fewer items is scored by these: what is not there has the factor 1.
 
         For `mle` and `direct` it is minus infinity where f_nu is 0; for `mle`, infinite where f_de is 0, and
         NaN where both are 0; `smoothed` with lam = 0 is `mle`.
         """
         ngrams = _as_sequence(ngrams)
-        estimator = self.estimator.prepared() if len(ngrams) > len(self.items) else self.estimator
+        estimator = self._prepared if len(ngrams) > len(self.items) else self.estimator
         return np.concatenate([np.empty(0), *map(estimator.score, self._parts(ngrams))])
+
+    def ratio(self, ngrams: NGramsLike) -> Floats:
+        """Return the likelihood ratio of each N-gram, the exponential of its `log_ratio`."""
+        with np.errstate(over="ignore"):
+            return np.exp(self.log_ratio(ngrams))
 
     def interval(self, ngrams: NGramsLike, level: Any = LEVEL.default) -> Floats:
         """Return an interval for the log ratio of each N-gram, (N-grams, 2): its lower and its upper end.
@@ -140,17 +155,24 @@ class Model:
 
     def explain(self, ngram: str | Sequence[str]) -> Explanation:
         """Return the terms of one N-gram's log ratio: one per item, or just one for the whole N-gram."""
-        items = tuple(self.parse([ngram], lambda _: "the N-gram").items.to_pylist())
-        codes = self.encode([list(items)])
-        terms = tuple(self.estimator.terms(items, codes[0]))
+        s = self.settings
+        items = self.parse([ngram], lambda _: "the N-gram").nearest(s.n, s.side).items.to_pylist()
+        if not items:
+            raise InputError("the N-gram has no items: there is nothing to explain")
+        codes = self.encode([items])
+        beyond = [PAD] * (s.n - len(items))
+        names = tuple([*beyond, *items] if s.side == "left" else [*items, *beyond])
+        terms = self.estimator.terms(names, codes[0])
+        if beyond and not s.pad:
+            first = len(beyond) if s.side == "left" else 0
+            names, terms = tuple(items), [part for term in terms if (part := term.within(first, len(items)))]
         log_ratio = float(self.estimator.score(codes)[0])
         interval = tuple(self.interval(codes)[0].tolist()) if self.estimator.explains_interval else None
-        return Explanation(items, self.settings.target, str(self.settings), log_ratio, terms, interval)
+        return Explanation(names, s.target, str(s), log_ratio, tuple(terms), interval)
 
     def parse(self, ngrams: NGramsLike, where: Where = nth_ngram) -> NGrams:
-        """Split N-grams into items as this model wants them."""
-        s = self.settings
-        return parse_ngrams(ngrams, s.n, s.kind, where, s.side if s.pad else None)
+        """Split N-grams into items as this model wants them; they may have any length."""
+        return split_ngrams(ngrams, self.settings.kind, where)
 
     def encode(self, ngrams: NGramsLike, where: Where | None = None) -> Codes:
         """Return the codes of N-grams, (N-grams, n), with -1 for items that the model does not know.
@@ -160,9 +182,13 @@ class Model:
         return np.concatenate([np.empty((0, self.settings.n), np.int32), *self._parts(_as_sequence(ngrams), where)])
 
     def encode_rows(self, items: pa.Array, keys: Codes) -> Codes:
-        """Return the codes of N-grams that are given as indices into some items: (N-grams, n)."""
+        """Return the codes of N-grams that are given as indices into some items: (N-grams, n); -1 for none."""
+        return gather(self.item_codes(items), keys, self.settings.nearest)
+
+    def item_codes(self, items: pa.Array) -> Codes:
+        """Return the codes of items next to the boundary and elsewhere: (2, items + 1), the last for no item."""
         codes = self._look_up(items)
-        return self._encode_keys(codes, items.filter(pa.array(codes == ABSENT)), keys)
+        return self._with_shapes(codes, items.filter(pa.array(codes == ABSENT)))
 
     def _parts(self, ngrams: NGramsLike, where: Where | None = None) -> Iterator[Codes]:
         """Yield the codes of N-grams, a part at a time, so that memory stays flat; codes are taken as they are."""
@@ -170,9 +196,9 @@ class Model:
             last = self.estimator.num_codes - 1
             if ngrams.ndim != 2 or ngrams.shape[1] != self.settings.n:
                 raise InputError(f"codes must have the shape (N-grams, {self.settings.n}), got {ngrams.shape}")
-            if ngrams.size and (ngrams.min() < ABSENT or ngrams.max() > last):
-                raise InputError(f"codes must be from {ABSENT} to {last}")
-            yield from (part for _, part in chunks(ngrams))
+            if ngrams.size and (ngrams.min() < MISSING or ngrams.max() > last):
+                raise InputError(f"codes must be from {MISSING} to {last}")
+            yield from (part.astype(np.int32, copy=False) for _, part in chunks(ngrams))
         else:
             where = where or (lambda row: f"{self.noun} {row + 1}")
             for first, part in chunks(ngrams):
@@ -183,29 +209,48 @@ class Model:
 
     def _encode(self, ngrams: NGramsLike, where: Where) -> Codes:
         """Encode some N-grams; an error names the row."""
-        n, texts = self.settings.n, one_string_array(ngrams) if self.remember else None
+        texts = one_string_array(ngrams) if self.remember else None
         if texts is not None:
             keys, lengths, others = self._encoder.encode(texts)
-            if (lengths == n).all():
-                known = np.arange(len(self.items), dtype=np.int32)
-                codes = np.concatenate([known, np.full(len(others), ABSENT, np.int32)])
-                return self._encode_keys(codes, others, keys.reshape(-1, n))
-        encoded = self.parse(ngrams, where).items.dictionary_encode()
-        return self.encode_rows(encoded.dictionary, np.asarray(encoded.indices).reshape(-1, n))
+            known = np.arange(len(self.items), dtype=np.int32)
+            codes = np.concatenate([known, np.full(len(others), ABSENT, np.int32)])
+            return gather(self._with_shapes(codes, others), self._nearest(keys, lengths), self.settings.nearest)
+        parsed = self.parse(ngrams, where)
+        encoded = parsed.items.dictionary_encode()
+        return self.encode_rows(encoded.dictionary, self._nearest(np.asarray(encoded.indices), parsed.lengths))
 
-    def _encode_keys(self, codes: Codes, unknown: pa.Array, keys: Codes) -> Codes:
-        """Return the codes of N-grams from those of their items; the unknown ones may have codes by their shapes."""
-        if not len(unknown) or not self.estimator.uses_shapes:
-            return codes[keys]
-        nearest, absent, position = codes.copy(), codes == ABSENT, self.settings.nearest
-        nearest[absent], codes[absent] = self.estimator.encode_unknown(unknown.to_pylist(), self.remember)
-        encoded = codes[keys]
-        encoded[:, position] = nearest[keys[:, position]]
-        return encoded
+    def _nearest(self, keys: Codes, lengths: Ints) -> Codes:
+        """Return the keys of the n items of each N-gram that are next to the boundary; -1 where it has fewer."""
+        n = self.settings.n
+        if (lengths == n).all():
+            return keys.reshape(-1, n)
+        index, there = nearest_items(lengths, n, self.settings.side)
+        nearest = np.full(index.shape, NO_KEY, dtype=np.int32)
+        nearest[there] = keys[index[there]]
+        return nearest
+
+    def _with_shapes(self, codes: Codes, unknown: pa.Array) -> Codes:
+        """Return codes next to the boundary and elsewhere, those of the unknown items by their shapes; see above."""
+        both = np.stack([np.append(codes, np.int32(MISSING))] * 2)
+        if len(unknown) and self.estimator.uses_shapes:
+            both[:, :-1][:, codes == ABSENT] = self.estimator.encode_unknown(unknown.to_pylist(), self.remember)
+        if self.settings.pad:
+            both[:, -1] = self._pad_codes
+        return both
+
+    @cached_property
+    def _pad_codes(self) -> Codes:
+        """The codes of a pad, next to the boundary and elsewhere."""
+        code = self._look_up(pa.array([PAD]))
+        return np.ravel(self.estimator.encode_unknown([PAD]) if code[0] == ABSENT else (code, code))
 
     def _look_up(self, items: pa.Array) -> Codes:
         """Return the code of each item, `ABSENT` where the model does not know it."""
         return encode_items(items, self.items)
+
+    @cached_property
+    def _prepared(self) -> Estimator:
+        return self.estimator.prepared()
 
     @cached_property
     def _encoder(self) -> Encoder:
@@ -215,6 +260,11 @@ class Model:
     def splitter(self) -> Encoder:
         """An encoder of documents, by vocabularies of their own."""
         return Encoder(pa.array([], pa.string()), self.settings.kind)
+
+
+def load(path: PathLike) -> Counts | Model:
+    """Read a count file or a model file."""
+    return (Model if storage.read_header(path)["kind"] == "model" else Counts).load(path)
 
 
 def _check_shape(header: Mapping[str, Any], path: PathLike) -> None:
@@ -234,6 +284,13 @@ def _check_rows(settings: Settings, rows: Mapping[Span, SpanRows]) -> None:
         times = settings.n if span.layer == "any" else 1  # an item at whatever position may be everywhere
         if (part.values > np.array([settings.n_nu, settings.n_de, 1]) * [times, times, 1]).any():
             raise ValueError("a frequency is above its total")
+
+
+def gather(codes: Codes, keys: Codes, nearest: int) -> Codes:
+    """Return the codes of N-grams, (N-grams, n), from those of their items; see `Model.item_codes`."""
+    encoded: Codes = codes[1][keys]
+    encoded[:, nearest] = codes[0][keys[:, nearest]]
+    return encoded
 
 
 def _row_from(where: Where, first: int, row: int) -> str:

@@ -20,7 +20,7 @@ from raregram.models.frequencies import Index, pool
 from raregram.models.lookup import LookupEstimator
 from raregram.models.ratios import Floats
 from raregram.options import CRITERION, LAM, SEED, SIZE, UNSEEN, Option
-from raregram.text.vocabulary import Codes
+from raregram.text.vocabulary import ABSENT, MISSING, Codes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Product(LookupEstimator):
     """(15) with all weights 1: the product of the ratios (16) of all items."""
 
     # index is (n, items + 1): the last column, code -1, is for any other item
-    unit_terms: Floats | None = None  # (n, items + 1), if prepared
+    unit_terms: Floats | None = None  # (n, items + 2), if prepared; the last but one, code -2, is for no item
 
     name = "product"
     Params: ClassVar[type[Parameters]] = ProductParameters
@@ -69,22 +69,26 @@ class Product(LookupEstimator):
 
     def find(self, codes: Codes) -> Index:
         """Return the index of the frequencies of each item: (contexts, n)."""
-        return self.index[np.arange(len(self.index)), codes]
+        return self.index[np.arange(len(self.index)), np.maximum(codes, ABSENT)]
 
     def prepared(self) -> Product:
         """Return an estimator with a table of the terms of all items."""
-        return self if self.unit_terms is not None else replace(self, unit_terms=self.values[self.index])
+        if self.unit_terms is not None:
+            return self
+        return replace(self, unit_terms=np.insert(self.values[self.index], len(self.items), 0.0, axis=1))
 
     def score(self, codes: Codes) -> Floats:
         """Return the sum of the terms of each context."""
         if self.unit_terms is None:
-            return super().score(codes)
+            return np.asarray(np.where(codes == MISSING, 0.0, self.values[self.find(codes)]).sum(axis=1))
         total, term = np.zeros(len(codes)), np.empty(BLOCK)
         for first in range(0, len(codes), BLOCK):
             block = total[first : first + BLOCK]
             columns = np.ascontiguousarray(codes[first : first + BLOCK].T, dtype=np.intp)
             for terms, column in zip(self.unit_terms, columns, strict=True):
-                block += np.take(terms, column, out=term[: len(block)], mode="wrap")  # -1 is the last one
+                block += np.take(
+                    terms, column, out=term[: len(block)], mode="wrap"
+                )  # -1 is the last one, -2 that before it
         return total
 
     @cached_property
@@ -103,7 +107,8 @@ class Product(LookupEstimator):
         counted = f.selected.copy()  # what was left out on purpose has the factor 1 for sure
         counted[0] = s.params.keeps_seen  # what was never seen has not
         variance = intervals.unit_variance(f.f_nu, f.f_de, s.n_de, s.params.lam)
-        return np.asarray(np.where(counted, variance, 0.0)[self.find(codes)].sum(axis=1))
+        found = np.where(counted, variance, 0.0)[self.find(codes)]
+        return np.asarray(np.where(codes == MISSING, 0.0, found).sum(axis=1))
 
     def rows(self) -> Iterator[ModelRows]:
         """Yield the items of each position."""
@@ -133,13 +138,13 @@ class Selective(Product):
 
     name = "selective"
     Params: ClassVar[type[Parameters]] = SelectiveParameters
-    defaults = {"lam": LAM.default, "criterion": CRITERION.default, "size": SIZE.default}  # noqa: RUF012 - never changed
+    defaults = {"criterion": CRITERION.default, "size": SIZE.default}  # noqa: RUF012 - never changed
 
     @classmethod
-    def choose(cls, counts: Counts, n_de: int, options: Options) -> Parameters:
+    def choose(cls, counts: Counts, sizes: tuple[int, int], options: Options) -> Parameters:
         """Return the parameters; what is not selected is stored if it is asked for, or counts."""
         keeps_seen = options["keep_seen"] or options["unseen"] == "formula"
-        return super().choose(counts, n_de, {**options, "keeps_seen": keeps_seen})
+        return super().choose(counts, sizes, {**options, "keeps_seen": keeps_seen})
 
     @classmethod
     def select(cls, f_nu: Ints, f_de: Ints, position: int, settings: Settings) -> npt.NDArray[np.bool_]:

@@ -110,7 +110,7 @@ class MLE(Whole):
     Params = NoParameters
 
     @classmethod
-    def choose(cls, counts: Counts, n_de: int, options: Options) -> Parameters:
+    def choose(cls, counts: Counts, sizes: tuple[int, int], options: Options) -> Parameters:
         """Return no parameters."""
         return NoParameters()
 

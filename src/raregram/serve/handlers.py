@@ -11,15 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from raregram import __version__
-from raregram.measure.rank import Top
-from raregram.measure.score import PIECE, boundary_scores, first_and_last, split_text
+from raregram.measure.rank import best_boundaries
+from raregram.measure.score import boundaries_of, boundary_scores, first_and_last, split_text
 from raregram.models.ratios import Floats
 from raregram.serve import schemas
 from raregram.serve.errors import too_long
 from raregram.serve.models import ReadyModel
 from raregram.serve.registry import Registry
 from raregram.show.write import finite
-from raregram.text.ngrams import NGrams
 from raregram.text.tokenize import PAD
 
 FEW = 64  # contexts that are scored one by one
@@ -123,7 +122,9 @@ def explain(registry: Registry, request: schemas.ExplainRequest, check: Check) -
 def changes(registry: Registry, request: schemas.ChangesRequest, check: Check) -> Json:
     """Replace every item of a context by every item of the model; return the largest changes at each position."""
     model = registry.get(request.model).model
-    items = model.parse([request.context], lambda _: "the context").items.to_pylist()
+    n, side = model.settings.n, model.settings.side
+    items = model.parse([request.context], lambda _: "the context").nearest(n, side).items.to_pylist()
+    first = n - len(items) if side == "left" else 0  # there are no items further away
     codes = model.encode([items])
     before = float(model.log_ratio(codes)[0])
     vocabulary = model.items.to_pylist()
@@ -131,11 +132,11 @@ def changes(registry: Registry, request: schemas.ChangesRequest, check: Check) -
     up: list[Json] = []
     down: list[Json] = []
     for position, item in enumerate(items):
-        if item == PAD or not len(candidates):  # beyond the end of the document there are no items
+        if item == PAD or not len(candidates):  # a pad, given as such, stands beyond the end of the document
             continue
         check()
         rows = np.repeat(codes, len(candidates), axis=0)
-        rows[:, position] = candidates
+        rows[:, first + position] = candidates
         values = model.log_ratio(rows)
         for sign, found in ((1, up), (-1, down)):
             best = int(np.argmax(np.nan_to_num(sign * values, nan=-np.inf)))
@@ -150,31 +151,26 @@ def changes(registry: Registry, request: schemas.ChangesRequest, check: Check) -
 
 
 def rank(registry: Registry, request: schemas.RankRequest, check: Check) -> Json:
-    """Return the best contexts of a text, each once."""
+    """Return the best boundaries of a text."""
     served = registry.get(request.model)
     model, s = served.model, served.model.settings
-    by_lower = request.by == "lower"
-    if by_lower:
+    level = request.level if served.has_interval and request.by == "lower" else None
+    if request.by == "lower":
         model.interval([], request.level)  # raises where there is none
     items = split_text(request.text, s.kind)
-    scores = boundary_scores(model, items, check)
-    pads = pa.array([PAD] * s.n * s.pad, pa.string())
-    padded = pa.concat_arrays([items, pads] if s.side == "right" else [pads, items])
-    top = Top(request.top)
-    for begin in range(0, len(scores), PIECE):
+    best, contexts = None, 0
+    for piece in boundaries_of(model, items, np.array([len(items)]), pa.array([""])):
         check()
-        starts = np.arange(begin, min(begin + PIECE, len(scores)))
-        ngrams = NGrams(padded.take(pa.array((starts[:, None] + np.arange(s.n)).ravel())), s.n)
-        values = model.interval(ngrams.lists(), request.level)[:, 0] if by_lower else scores[starts]
-        top.add(ngrams.texts(s.kind), np.column_stack([values, starts]))
-    best = [int(start) for start in top.ranking().values[:, -1]]
-    contexts = [padded[start : start + s.n].to_pylist() for start in best]
-    ends = model.interval(contexts, request.level).tolist() if served.has_interval else [(None, None)] * len(contexts)
-    ranking = [
-        {"rank": i, "log_ratio": finite(scores[start]), "lower": lower, "upper": upper, "items": ngram}
-        for i, (start, (lower, upper), ngram) in enumerate(zip(best, ends, contexts, strict=True), 1)
-    ]
-    return {"contexts": len(scores), "ranking": ranking}
+        best = best_boundaries(model, piece, request.top, level, best)
+        contexts += len(piece)
+    ranking = []
+    for i, row in enumerate(best.to_pylist() if best is not None else [], 1):
+        here = row["position"]
+        context = items[max(here - s.n, 0) : here] if s.side == "left" else items[here : here + s.n]
+        ends = model.interval([context.to_pylist()], request.level)[0].tolist() if served.has_interval else [None] * 2
+        found = {"rank": i, "log_ratio": finite(row["log_ratio"]), "lower": ends[0], "upper": ends[1]}
+        ranking.append({**found, "items": context.to_pylist()})
+    return {"contexts": contexts, "ranking": ranking}
 
 
 def _json_floats(values: Floats) -> Any:

@@ -23,8 +23,10 @@ import pyarrow.parquet as pq
 
 from raregram.atomic import atomic_path
 from raregram.corpus.contexts import Batch
-from raregram.corpus.documents import COMPRESSIONS
+from raregram.corpus.documents import COMPRESSIONS, Location
 from raregram.errors import CONTROLS, InputError, ParameterError, printable
+from raregram.measure.results import Results, show_value
+from raregram.measure.score import BOUNDARY
 from raregram.text.tokenize import is_list, is_text
 
 Columns = Mapping[str, pa.Array]
@@ -34,6 +36,7 @@ Write = Callable[[Batch, Lines | None, Scores], None]
 
 FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".jsonl": "json", ".ndjson": "json"}
 SIMPLE = (pa.types.is_null, pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating)  # in text formats
+DIGITS = 4  # behind the point of a score in text
 UNESCAPED = re.compile(f"[{CONTROLS}]")  # JSON itself leaves some of these unescaped
 
 
@@ -77,7 +80,7 @@ def _text_writer(sink: BinaryIO, heads: Sequence[Batch], _: pa.Schema, kind: str
 
     def write(batch: Batch, lines: Lines | None, scores: Scores) -> None:
         assert lines is not None
-        columns = [values.cast(pa.string()) for values in scores.values()]
+        columns = [pc.round(values, DIGITS).cast(pa.string()) for values in scores.values()]
         columns += [_label_texts(batch)] if labelled else []
         rows = pc.binary_join_element_wise(*columns, lines(), "\t")
         if len(rows):
@@ -86,6 +89,29 @@ def _text_writer(sink: BinaryIO, heads: Sequence[Batch], _: pa.Schema, kind: str
             sink.flush()
 
     yield write
+
+
+def write_results(results: Results, out: str | None, form: str) -> None:
+    """Write a ranking to a file or to standard output; as text, boundaries stand below each other."""
+    if form == "json" and out is None:
+        print(to_json(results.table.to_pylist(), sys.stdout.encoding))
+        return
+
+    def lines() -> pa.Array:
+        columns = [list(map(show_value, results[name].to_pylist())) for name in results.columns]
+        if "left" in results.columns:
+            *columns, left, right = columns
+            width = max(map(len, left), default=0)
+            columns.append(
+                [f"{before:>{width}} {BOUNDARY} {after}" for before, after in zip(left, right, strict=True)]
+            )
+        return pa.array(map("\t".join, zip(*columns, strict=True)), pa.string())
+
+    table = results.table.combine_chunks()
+    columns = dict(zip(table.column_names, (column.chunk(0) for column in table.columns), strict=True))
+    batch = Batch(Location("the ranking", "row"), columns[table.column_names[-1]], {}, columns)
+    with score_writer(out, form, [batch.head(0)], pa.schema([]), "words") as write:
+        write(batch, lines, {})
 
 
 def _label_texts(batch: Batch) -> pa.Array:

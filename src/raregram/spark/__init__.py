@@ -6,7 +6,7 @@ In a program of your own, with a session of your own:
 
     spark.count("hdfs:///news/*.parquet", "hdfs:///news.counts", n=10, targets=("LOC",), spans=("suffixes:5",))
     scored = spark.score(frame, model)          # a DataFrame with one more column, log_ratio
-    best = spark.rank(frame, model, top=100)    # texts and values
+    best = spark.rank(frame, model, top=100)    # a table
     result = spark.evaluate(tagged, model, k=8000)
 """
 
@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from raregram.measure.evaluate import Evaluation
-    from raregram.measure.rank import Ranking
+    from raregram.measure.results import Results
     from raregram.models.model import Model
     from raregram.spark.session import Cluster, Frame
-    from raregram.spark.sources import Contexts
 
 
 def count(
@@ -50,8 +49,8 @@ def score(frame: Frame, model: Model, *, column: str | None = None, level: float
     """Return a DataFrame of contexts with one more column, `log_ratio`; nothing is computed yet.
 
     Args:
-        frame: contexts in the column `ngram`, as strings or lists; or documents in `items` or `text`, which get a
-            list each, with the log ratio of every context.
+        frame: contexts in the column `ngram`, as strings or lists; or documents in `items` or `text`, which give a
+            row for each of their boundaries.
         model: a fitted model.
         column: another name of that column.
         level: of intervals; adds the columns `lower` and `upper`.
@@ -63,14 +62,14 @@ def score(frame: Frame, model: Model, *, column: str | None = None, level: float
 
 def rank(
     frame: Frame, model: Model, top: int = 20, *, column: str | None = None, level: float | None = None
-) -> Ranking:
-    """Return the best distinct contexts of a DataFrame; with a level by the lower end of their interval."""
+) -> Results:
+    """Return the best boundaries or distinct contexts of a DataFrame; with a level by their lower ends."""
     from raregram.spark import scoring
 
     return scoring.rank(_cluster(frame), model, _contexts(frame, model, column), top, level)
 
 
-def evaluate(source: Any, model: Model, *, k: int = 8000, training: str | None = None) -> Evaluation:
+def evaluate(source: Any, model: Model, *, k: int | None = None, training: str | None = None) -> Evaluation:
     """Measure a model on documents; as `raregram.measure.evaluate.evaluate`."""
     from raregram.corpus.documents import Options
     from raregram.spark import evaluating
@@ -78,10 +77,11 @@ def evaluate(source: Any, model: Model, *, k: int = 8000, training: str | None =
     return evaluating.evaluate(_cluster(source), model, source, Options(), k=k, training=training)
 
 
-def _contexts(frame: Frame, model: Model, column: str | None) -> Contexts:
-    from raregram.spark.sources import open_contexts
+def _contexts(frame: Frame, model: Model, column: str | None) -> Any:
+    from raregram.corpus.documents import Options
+    from raregram.spark.scoring import open_input
 
-    return open_contexts(_cluster(frame), frame, model.settings.n, {} if column is None else {"ngram": column})
+    return open_input(_cluster(frame), frame, model, Options(), {} if column is None else {"ngram": column})
 
 
 def _cluster(source: Any) -> Cluster:

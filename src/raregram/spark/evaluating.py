@@ -41,7 +41,7 @@ def evaluate(
     sources: Any,
     options: Options,
     *,
-    k: int = K.default,
+    k: int | None = K.default,
     training: str | None = None,
     memory_limit: int | None = None,
 ) -> Evaluation:
@@ -52,11 +52,12 @@ def evaluate(
         model: a fitted model.
         sources: documents, or a DataFrame of them.
         options: how to read them.
-        k: how many N-grams are returned.
+        k: how many N-grams are returned; None: as many as are relevant.
         training: the path of the count table that the model was fitted on, with whole N-grams; gives the bands.
         memory_limit: bytes that a task takes for its tables.
     """
-    check_count("k", "evaluate", k)
+    if k is not None:
+        check_count("k", "evaluate", k)
     s = model.settings
     with errors_explained():
         table = _count_table(cluster, sources, s)
@@ -64,8 +65,10 @@ def evaluate(
         types = _with_training(cluster, table if counted is None else counted.rows, training, s.n)
         scored = _scored(cluster, types, model).persist()
         try:
-            ranked = scored.orderBy(scored.rank_by.desc(), scored["items"].asc())
             run = cluster.run if counted is None else counted.compute
+            if k is None:
+                k = int(run(scored.where("correct").count))
+            ranked = scored.orderBy(scored.rank_by.desc(), scored["items"].asc())
             reported = run(cluster.map(ranked, _report(k), REPORT).toArrow)
         finally:
             scored.unpersist()

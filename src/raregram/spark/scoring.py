@@ -2,83 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from math import isqrt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from raregram.corpus.documents import Location, Options
-from raregram.errors import InputError, ParameterError
-from raregram.measure.rank import Ranking, Top
-from raregram.measure.score import LOG_RATIO, score_columns, score_contexts, score_rows
+from raregram.corpus.documents import Options, bare_name
+from raregram.corpus.formats import BY_SUFFIX, CONTEXTS
+from raregram.corpus.formats.tables import CONTENT
+from raregram.counts.count import ContextOptions, is_frame
+from raregram.errors import InputError, ParameterError, check_count
+from raregram.measure.rank import Top, best_boundaries, by_first, merge_best, numbered, value_names
+from raregram.measure.results import Results
+from raregram.measure.score import LOG_RATIO, Boundaries, boundaries, kind_of, score_columns, scores_of
 from raregram.models.model import Model
 from raregram.spark.session import Cluster, Frame
-from raregram.spark.sources import Contexts, gathered, valid_texts
+from raregram.spark.sources import (
+    Contexts,
+    Source,
+    first_file,
+    gathered,
+    open_contexts,
+    open_source,
+    path_names,
+    read_parquet,
+    read_partition,
+    valid_texts,
+)
 from raregram.text.ngrams import NGrams
 
+BOUNDARY = {"document": "string", "position": "bigint", "left": "string", "right": "string"}  # columns
 OUT_ROWS = 1 << 16  # rows of a record batch
 
 
-def score(
-    cluster: Cluster, model: Model, contexts: Contexts, level: float | None = None, name: str = LOG_RATIO
-) -> Frame:
-    """Return the table with one more column, `log_ratio`; with a level, also `lower` and `upper`.
+def open_input(
+    cluster: Cluster, sources: Any, model: Model, options: Options, rename: Mapping[str, str] | None = None
+) -> Contexts | Source:
+    """Return the contexts or the documents of paths or of a DataFrame, as `raregram.score` would take them."""
+    if is_frame(sources):
+        found = options.format or "parquet"
+    else:
+        names = path_names(sources)
+        path = first_file(cluster, names)
+        local = path.removeprefix("file:")
+        if path.startswith("file:") and Path(local).is_file():
+            found = kind_of(local, options, model.settings)
+        else:
+            found = options.format or BY_SUFFIX.get(Path(bare_name(path)).suffix.lower(), CONTEXTS)
+    if found == "parquet":
+        columns = set((sources if is_frame(sources) else read_parquet(cluster, names)).columns)
+        others = {(rename or {}).get("ngram", "ngram"), "start"}  # of a table of contexts, and of a count table
+        found = "parquet" if columns & set(CONTENT) and not columns & others else CONTEXTS
+    if found == CONTEXTS:
+        return open_contexts(cluster, sources, model.settings.n, rename)
+    return open_source(cluster, sources, replace(options, format=found), ContextOptions())
 
-    Documents get a list, with the log ratio of each of their contexts. With another name for the new column, the ends
-    of the interval are called NAME_lower and NAME_upper.
+
+def score(
+    cluster: Cluster, model: Model, found: Contexts | Source, level: float | None = None, name: str = LOG_RATIO
+) -> Frame:
+    """Return a table of contexts with one more column, `log_ratio`; with a level, also `lower` and `upper`.
+
+    Documents give a row for each boundary: document, position and the items on both sides of it, and the scores. With
+    another name for the new column, the ends of the interval are called NAME_lower and NAME_upper.
     """
     if level is not None:
-        if contexts.are_documents:
-            raise InputError("intervals are for contexts; these are documents")
         model.interval([], level)  # raises where it is out of range
-    names = score_columns(name, level is not None, contexts.are_documents).names
-    for there in filter(contexts.frame.columns.__contains__, names):
-        raise ParameterError(f"{contexts.source} has a column {there!r} already: name the new one with --as")
-    kind = "array<double>" if contexts.are_documents else "double"
+    names = score_columns(name, level is not None).names
     get = cluster.broadcast(model)
-    add = _add_lists(get, contexts) if contexts.are_documents else _add_numbers(get, contexts, level)
+    if isinstance(found, Source):
+        kept = replace(found, frame=None)
 
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def score_documents(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for piece in _boundaries(get(), kept, rows):
+                scores = dict(zip(names, scores_of(get(), piece.codes, level), strict=True))
+                yield pa.record_batch({**piece.batch().table, **scores})
+
+        return cluster.map(found.frame, score_documents, BOUNDARY | dict.fromkeys(names, "double"))
+    for there in filter(found.frame.columns.__contains__, names):
+        raise ParameterError(f"{found.source} has a column {there!r} already: name the new one with --as")
+    column, source = found.column, found.source
+
+    def score_contexts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in gathered(batches):
-            kept = {name: batch.column(name) for name in batch.schema.names}
-            added = dict(zip(names, add(batch), strict=True))
-            yield pa.record_batch({**kept, **added})
+            there = {name: batch.column(name) for name in batch.schema.names}
+            scores = scores_of(get(), _parse(get(), batch.column(column), source).lists(), level)
+            yield pa.record_batch({**there, **dict(zip(names, scores, strict=True))})
 
-    return cluster.map(contexts.frame, work, dict.fromkeys(names, kind), like=contexts.frame)
-
-
-def _add_numbers(
-    get: Callable[[], Model], contexts: Contexts, level: float | None
-) -> Callable[[pa.RecordBatch], list[pa.Array]]:
-    column, source = contexts.column, contexts.source
-
-    def add(batch: pa.RecordBatch) -> list[pa.Array]:
-        ngrams = _valid(batch.column(column))
-        try:
-            return score_contexts(get(), ngrams, level)
-        except InputError:  # parsed as a whole to name the bad one
-            return score_contexts(get(), _parse(get(), ngrams, source).lists(), level)
-
-    return add
+    return cluster.map(found.frame, score_contexts, dict.fromkeys(names, "double"), like=found.frame)
 
 
-def _add_lists(get: Callable[[], Model], contexts: Contexts) -> Callable[[pa.RecordBatch], list[pa.Array]]:
-    column, source = contexts.column, contexts.source
-
-    def add(batch: pa.RecordBatch) -> list[pa.Array]:
-        return [score_rows(get(), column, batch.column(column), Location(source, "row"))]
-
-    return add
-
-
-def _valid(ngrams: pa.Array) -> pa.Array:
-    return valid_texts(ngrams, Options()) if pa.types.is_string(ngrams.type) else ngrams
+def _boundaries(model: Model, source: Source, rows: Iterator[pa.RecordBatch]) -> Iterator[Boundaries]:
+    """Yield the boundaries of the documents of a partition, in a task."""
+    for documents in read_partition(rows, source.rows, source.format, Options()):
+        yield from boundaries(model, documents)
 
 
 def _parse(model: Model, ngrams: pa.Array, source: str) -> NGrams:
-    return model.parse(_valid(ngrams), lambda row: f"a row of {source}")
+    valid = valid_texts(ngrams, Options()) if pa.types.is_string(ngrams.type) else ngrams
+    return model.parse(valid, lambda row: f"a row of {source}")
 
 
 def write_scores(cluster: Cluster, frame: Frame, out: str) -> None:
@@ -87,46 +114,63 @@ def write_scores(cluster: Cluster, frame: Frame, out: str) -> None:
         cluster.run(lambda: frame.write.parquet(temporary))
 
 
-def rank(cluster: Cluster, model: Model, contexts: Contexts, size: int, level: float | None = None) -> Ranking:
-    """Return the best distinct N-grams; with a level by the lower end of their interval.
+def rank(cluster: Cluster, model: Model, found: Contexts | Source, size: int, level: float | None = None) -> Results:
+    """Return the best boundaries of documents, or the best distinct contexts; with a level by their lower ends.
 
     Each task keeps its best, and a few tasks the best of those: nothing is sorted as a whole.
     """
-    if contexts.are_documents:
-        raise InputError(f"{contexts.source} holds documents; rank takes contexts, or a count table of whole N-grams")
+    check_count("top", "rank", size)
     get = cluster.broadcast(model)
-    column, source = contexts.column, contexts.source
-    width = 1 if level is None else 3
+    columns = dict.fromkeys(value_names(level), "double")
+    best_of_task: Callable[[Iterator[pa.RecordBatch]], pa.Table | None]
+    merge: Callable[[list[pa.Table]], pa.Table]
+    if isinstance(found, Source):
+        name, frame, columns = found.name, found.frame, columns | BOUNDARY
+        best_of_task = partial(_best_boundaries, get, replace(found, frame=None), size, level)
+        merge = partial(merge_best, size=size)
+    else:
+        name, frame, columns = found.source, found.frame.select(found.column), columns | {"ngram": "string"}
+        best_of_task = partial(_best_contexts, get, found.column, name, size, level)
+        merge = partial(_merge_contexts, size=size, level=level)
 
-    def best_of_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        best, model = Top(size), get()
-        for batch in gathered(batches):
-            ngrams = _parse(model, batch.column(column), source)
-            log_ratio, *ends = score_contexts(model, ngrams.lists(), level)
-            values = [log_ratio] if level is None else [ends[0], log_ratio, ends[1]]
-            best.add(ngrams.lines(model.settings.kind), np.column_stack(values))
-        yield from _as_batches(best.ranking())
+    def first_best(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        best = best_of_task(rows)
+        yield from best.to_batches(OUT_ROWS) if best is not None else ()
 
-    def best_of_best(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from _as_batches(_best(batches, size))
+    def best_of_best(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tables = [pa.Table.from_batches([batch]) for batch in rows]
+        yield from merge(tables).to_batches(OUT_ROWS) if tables else ()
 
-    columns = {"ngram": "string", **{f"value{index}": "double" for index in range(width)}}
     with cluster.planning():
-        first = cluster.map(contexts.frame.select(column), best_of_task, columns)
-        few = max(isqrt(contexts.frame.rdd.getNumPartitions()), 1)
+        few = max(isqrt(frame.rdd.getNumPartitions()), 1)
+        first = cluster.map(frame, first_best, columns)
         table = cluster.run(cluster.map(first.repartition(few), best_of_best, columns).toArrow)
-    return _best(table.to_batches(), size)
+    if not len(table):
+        raise InputError(f"there is nothing to rank in {name}")
+    return numbered(merge([table]))
 
 
-def _best(batches: Any, size: int) -> Ranking:
+def _best_boundaries(
+    get: Callable[[], Model], source: Source, size: int, level: float | None, rows: Iterator[pa.RecordBatch]
+) -> pa.Table | None:
+    best = None
+    for piece in _boundaries(get(), source, rows):
+        best = best_boundaries(get(), piece, size, level, best)
+    return best
+
+
+def _best_contexts(
+    get: Callable[[], Model], column: str, source: str, size: int, level: float | None, rows: Iterator[pa.RecordBatch]
+) -> pa.Table | None:
+    best, model = Top(size), get()
+    for batch in gathered(rows):
+        ngrams = _parse(model, batch.column(column), source)
+        best.add(ngrams.lines(model.settings.kind), by_first(scores_of(model, ngrams.lists(), level)))
+    return best.ranking().table(level) if len(best.ranking().texts) else None
+
+
+def _merge_contexts(tables: list[pa.Table], size: int, level: float | None) -> pa.Table:
     best = Top(size)
-    for batch in batches:
-        values = np.column_stack([np.asarray(column) for column in batch.columns[1:]])
-        best.add(batch.column(0), values)
-    return best.ranking()
-
-
-def _as_batches(ranking: Ranking) -> Iterator[pa.RecordBatch]:
-    """Lay a ranking out as record batches."""
-    values = {f"value{index}": pa.array(column.copy()) for index, column in enumerate(ranking.values.T)}
-    yield from pa.table({"ngram": ranking.texts, **values}).to_batches(OUT_ROWS) if len(ranking.texts) else ()
+    for table in tables:
+        best.add(table["ngram"].combine_chunks(), np.column_stack(table.columns[:-1]))
+    return best.ranking().table(level)

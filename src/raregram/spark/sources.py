@@ -75,7 +75,8 @@ class Source:
         first = cluster.run(self.frame.select(column).first)
         if first is None:
             raise InputError(f"there is no context in {self.name}")
-        return parse_ngrams([first[0]], self.contexts.n, kind, lambda row: f"{self.name}, row 1").n
+        found = parse_ngrams([first[0]], self.contexts.n, kind, lambda row: f"{self.name}, row 1")
+        return int(found.lengths[0])
 
     def encode(self, rows: Iterator[pa.RecordBatch], settings: CountSettings, options: Options) -> Iterator[Encoded]:
         """Yield what a partition holds, encoded; in a task."""
@@ -119,16 +120,11 @@ def open_source(cluster: Cluster, sources: Any, options: Options, contexts: Cont
 
 @dataclass(frozen=True)
 class Contexts:
-    """A table of contexts or of documents as Spark reads it."""
+    """A table of contexts as Spark reads it."""
 
     frame: Frame
-    column: str  # of the N-grams, or of the content of documents
+    column: str  # of the N-grams
     source: str  # what it is called in messages
-
-    @property
-    def are_documents(self) -> bool:
-        """Whether each row is a document, with many contexts."""
-        return self.column in CONTENT
 
 
 def open_contexts(cluster: Cluster, sources: Any, n: int | None, rename: Mapping[str, str] | None = None) -> Contexts:
@@ -136,9 +132,9 @@ def open_contexts(cluster: Cluster, sources: Any, n: int | None, rename: Mapping
 
     Args:
         cluster: where they are read.
-        sources: Parquet or CSV tables with the column `ngram`, count tables with whole N-grams, Parquet tables of
-            documents, or text, one context a line; or a DataFrame with such columns.
-        n: the number of items of whole N-grams; None: count tables and documents are not taken.
+        sources: Parquet or CSV tables with the column `ngram`, count tables with whole N-grams, or text, one context
+            a line; or a DataFrame with such columns.
+        n: the number of items of whole N-grams; None: count tables are not taken.
         rename: what a table calls its columns, where it uses other names.
     """
     if is_frame(sources):
@@ -162,13 +158,10 @@ def _table(frame: Frame, source: str, n: int | None, rename: Mapping[str, str]) 
     if n is not None and {"start", "end", "items", "total"} <= set(frame.columns):  # a count table
         whole = frame.where(f"start = 0 and end = {n}")
         return Contexts(whole.selectExpr("items as ngram"), "ngram", source)
-    content = next((name for name in CONTENT if name in frame.columns), None)
-    if n is None or content is None or "ngram" in rename:
-        raise InputError(
-            f"{source} has no column {wanted!r}; it has {', '.join(frame.columns)}. "
-            "Say which one is meant with --columns ngram=NAME"
-        )
-    return Contexts(frame, content, source)
+    raise InputError(
+        f"{source} has no column {wanted!r}; it has {', '.join(frame.columns)}. "
+        "Say which one is meant with --columns ngram=NAME"
+    )
 
 
 def _lines(cluster: Cluster, lines: Frame, source: str) -> Contexts:
@@ -244,7 +237,7 @@ def _document_columns(frame: Frame, source: str) -> Frame:
     content = next((name for name in CONTENT if name in frame.columns), None)
     if content is None:
         raise InputError(f"{source} has no column items or text; it has {', '.join(frame.columns)}")
-    return frame.select(content, *(["spans"] if "spans" in frame.columns else []))
+    return frame.select(content, *(name for name in ("id", "spans") if name in frame.columns))
 
 
 def read_partition(

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from raregram.errors import CONTROLS, InputError, check_count, is_unicode, printable, shorten
 from raregram.options import KIND, N
-from raregram.text.tokenize import buffers_of, insert_pads, is_list, is_text, split_behind_spaces, split_texts
+from raregram.text.tokenize import Ints, buffers_of, is_list, is_text, split_behind_spaces, split_texts
 
 NGramsLike: TypeAlias = Any  # sequence of strings or of sequences of items, NumPy or Arrow array of either
 Where: TypeAlias = Callable[[int], str]
@@ -38,17 +38,30 @@ def nth_ngram(row: int) -> str:
 
 @dataclass(frozen=True)
 class NGrams:
-    """Contexts of `n` items each, one after the other."""
+    """Contexts, one after the other."""
 
-    items: pa.Array  # (rows * n,) string
-    n: int
+    items: pa.Array  # string
+    lengths: Ints  # (contexts,) how many items each has
 
     def __len__(self) -> int:
-        return len(self.items) // self.n
+        return len(self.lengths)
+
+    @classmethod
+    def of_length(cls, items: pa.Array, n: int) -> NGrams:
+        """Return contexts of n items each."""
+        return cls(items, np.full(len(items) // n, n))
+
+    def nearest(self, n: int, side: str) -> NGrams:
+        """Return contexts without the items that are further from the boundary than n."""
+        if (self.lengths <= n).all():
+            return self
+        index, there = nearest_items(self.lengths, n, side)
+        return NGrams(self.items.take(pa.array(index[there])), np.minimum(self.lengths, n))
 
     def lists(self) -> pa.Array:
         """Return each N-gram as a list of items."""
-        return pa.ListArray.from_arrays(pa.array(np.arange(len(self) + 1, dtype=np.int32) * self.n), self.items)
+        offsets = np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int32)
+        return pa.ListArray.from_arrays(pa.array(offsets), self.items)
 
     def texts(self, kind: str) -> pa.Array:
         """Return each N-gram as one string: words with a space between them, letters without."""
@@ -65,7 +78,7 @@ class NGrams:
         encoded = self.items.dictionary_encode() if kind == "words" else self.texts(kind).dictionary_encode()
         shown = pa.array([printable(text, pattern) for text in encoded.dictionary.to_pylist()], pa.string())
         shown = shown.take(encoded.indices)
-        return NGrams(shown, self.n).texts(kind) if kind == "words" else shown
+        return NGrams(shown, self.lengths).texts(kind) if kind == "words" else shown
 
 
 def are_lines(texts: pa.Array, kind: str) -> bool:
@@ -85,12 +98,26 @@ def chunks(ngrams: NGramsLike, size: int = CHUNK) -> Iterator[tuple[int, NGramsL
         yield first, ngrams[first : first + size]
 
 
+def nearest_items(lengths: Ints, n: int, side: str) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """Return the indices of the n items of each row that are nearest to its boundary, and which of them there are.
+
+    >>> index, there = nearest_items(np.array([1, 3]), 2, "left")
+    >>> index[there].tolist(), there.tolist()
+    ([0, 2, 3], [[False, True], [True, True]])
+    """
+    ends = np.cumsum(lengths)[:, None]
+    starts = ends - lengths[:, None]
+    index = (ends - n if side == "left" else starts) + np.arange(n)
+    return index, (index >= starts) & (index < ends)
+
+
+def split_ngrams(ngrams: NGramsLike, kind: str = KIND.default, where: Where = nth_ngram) -> NGrams:
+    """Split N-grams of any length into items; `where` names a row in an error message."""
+    return NGrams(*_split_any(as_sequence(ngrams), kind, where))
+
+
 def parse_ngrams(
-    ngrams: NGramsLike,
-    n: int | None = None,
-    kind: str = KIND.default,
-    where: Where = nth_ngram,
-    pad: str | None = None,
+    ngrams: NGramsLike, n: int | None = None, kind: str = KIND.default, where: Where = nth_ngram
 ) -> NGrams:
     """Split N-grams into items and check that each has `n` of them (None: as many as the first).
 
@@ -99,7 +126,6 @@ def parse_ngrams(
         n: the number of items each must have.
         kind: how a string is split: "words" at white space, "letters" at every character.
         where: names a row in an error message.
-        pad: the side, "left" or "right", on which an N-gram of fewer items is filled up with pads; None: an error.
 
     >>> parse_ngrams(["to be or", "not to be"]).items.to_pylist()
     ['to', 'be', 'or', 'not', 'to', 'be']
@@ -114,9 +140,6 @@ def parse_ngrams(
         n = int(lengths[0])
         if n > LONGEST_NGRAM:
             raise InputError(f"{where(0)} has {n:,} {kind}; an N-gram has at most {LONGEST_NGRAM:,}", 0)
-    if pad is not None:
-        missing = np.maximum(n - lengths, 0)
-        items, lengths = insert_pads(items, lengths, missing, pad), lengths + missing
     wrong = np.flatnonzero((lengths != n) | (lengths == 0))
     if len(wrong):
         row = int(wrong[0])
@@ -126,7 +149,7 @@ def parse_ngrams(
             f"expected {max(n, 1)}: {shorten(shown)}",
             row,
         )
-    return NGrams(items, int(n))
+    return NGrams(items, lengths)
 
 
 def one_string_array(texts: NGramsLike) -> pa.Array | None:

@@ -13,6 +13,7 @@ PAD = ""  # stands beyond the ends of a document; no item of a text is empty
 SPACE, DELETE = 0x20, 0x7F
 
 Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
 
 
 def split_texts(texts: pa.Array, kind: str) -> tuple[pa.Array, Ints]:
@@ -57,15 +58,14 @@ def add_space(items: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(items, "", " ")
 
 
-def insert_pads(items: pa.Array, lengths: Ints, pads: Ints, side: str) -> pa.Array:
-    """Put `pads[i]` pads to the left or right of the i-th of several rows of items, which follow each other."""
-    padded = lengths + pads
-    row = np.repeat(np.arange(len(padded)), padded)
-    column = np.arange(len(row)) - np.repeat(np.cumsum(padded) - padded, padded)
-    is_pad = column < pads[row] if side == "left" else column >= lengths[row]
-    source = np.cumsum(~is_pad) - 1
-    source[is_pad] = len(items)
-    return pa.concat_arrays([items, pa.array([PAD], pa.string())]).take(pa.array(source))
+def insert_fill(codes: Codes, lengths: Ints, added: Ints, side: str, fill: int) -> Codes:
+    """Put `added[i]` times the code `fill` to the left or right of the i-th of several rows, which follow each other.
+
+    >>> insert_fill(np.array([3, 1, 2]), np.array([1, 2]), np.array([2, 1]), "left", -9).tolist()
+    [-9, -9, 3, -9, 1, 2]
+    """
+    ends = np.cumsum(lengths)
+    return np.insert(codes, np.repeat(ends - lengths if side == "left" else ends, added), fill)
 
 
 def window_starts(lengths: npt.NDArray[np.signedinteger[Any]], n: int) -> Ints:

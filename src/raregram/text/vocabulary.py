@@ -17,7 +17,8 @@ from raregram.text.tokenize import Ints, add_space, buffers_of, split_behind_spa
 
 Codes: TypeAlias = npt.NDArray[np.int32]
 
-ABSENT = -1  # the code of an item that a vocabulary does not have
+ABSENT = -1  # the code of an item that a vocabulary does not have,
+MISSING = -2  # and of none: a context may have fewer than n items
 COMPILED_FROM = 1 << 26  # bytes of text: Arrow takes about as long for them as Numba takes to load
 SMALL = 1 << 16  # bytes of text, for which a call of the compiled loops costs more than it saves
 LARGEST_TEXT = (1 << 31) - 1  # bytes at a time: offsets have 32 bits

@@ -78,10 +78,11 @@ def read_documents(sources: Any, options: Options | None = None) -> Iterator[Doc
     options = options or Options()
     if options.format is not None:
         check_choice("format", "a count", options.format, FORMATS)
-    if hasattr(sources, "columns") and hasattr(sources, "to_dict"):  # pandas: neither index nor types matter
+    if _is_pandas(sources):  # neither index nor types matter
         sources = _frame_rows(sources)
-    if isinstance(sources, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
-        return read_table(sources, options)
+    table = as_reader(sources)
+    if table is not None:
+        return read_table(table, options)
     paths = path_names(sources)
     found = _read_files(expand(paths), options) if paths else _from_python(sources, options.skip_log)
     return batches(found, options.batch_bytes)
@@ -137,6 +138,24 @@ def recognise_text(sample: str) -> str:
     if words and sum(bool(re.fullmatch(r"\S+/(?:O|[A-Z_]+)", word)) for word in words) > 0.9 * len(words):
         return "stanford-slash"
     return "stanford-xml" if ENTITY_ELEMENT.search(sample) else "text"
+
+
+def as_reader(source: Any, column: str = "ngram") -> pa.RecordBatchReader | None:
+    """Return the rows of a table, from Arrow, Polars, DuckDB or any other library with Arrow's C stream interface.
+
+    Of a pandas DataFrame this is done for contexts, which have the `column`; None for anything that is no table.
+    """
+    if isinstance(source, pa.RecordBatch):
+        source = pa.Table.from_batches([source])
+    if _is_pandas(source):
+        if column not in source.columns:
+            return None
+        source = pa.Table.from_pandas(source, preserve_index=False)
+    return pa.RecordBatchReader.from_stream(source) if hasattr(source, "__arrow_c_stream__") else None
+
+
+def _is_pandas(source: Any) -> bool:
+    return type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns")
 
 
 def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:

@@ -36,13 +36,10 @@ def read_parquet(path: str, options: Options) -> Iterator[Documents]:
     yield from from_batches(parquet_batches(path, ROWS, options.batch_bytes), Location(path, "row"), options)
 
 
-def read_table(table: pa.Table | pa.RecordBatch | pa.RecordBatchReader, options: Options) -> Iterator[Documents]:
+def read_table(table: pa.RecordBatchReader, options: Options) -> Iterator[Documents]:
     """Yield the documents of an Arrow table."""
-    if isinstance(table, pa.RecordBatch):
-        table = pa.Table.from_batches([table])
-    record_batches = table.to_batches(ROWS) if isinstance(table, pa.Table) else table
     location = Location("the table", "row")
-    return from_batches(check_sound(record_batches, location), location, options)
+    return from_batches(check_sound(table, location), location, options)
 
 
 def read_jsonl(path: str, options: Options) -> Iterator[Row]:

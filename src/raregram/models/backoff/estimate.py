@@ -38,9 +38,9 @@ from raregram.models.base import BLOCK, Estimator, Facts, ModelRows, Options, Pa
 from raregram.models.explain import Term
 from raregram.models.frequencies import Index, pool
 from raregram.models.ratios import Floats
-from raregram.options import LONGEST, LONGEST_SHAPES
+from raregram.options import BACKOFF_LAM, LONGEST, LONGEST_SHAPES
 from raregram.text.shapes import shape_function, shapes_of
-from raregram.text.vocabulary import Codes, build_vocabulary, encode_items
+from raregram.text.vocabulary import ABSENT, MISSING, Codes, build_vocabulary, encode_items
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +65,15 @@ class Backoff(Estimator):
     # --- parameters and spans
 
     @classmethod
-    def choose(cls, counts: Counts, n_de: int, options: Options) -> Parameters:
-        """Return the parameters; by default the prior weighs 12 contexts, and all that was counted is used."""
-        return super().choose(counts, n_de, {**options, **found_in(counts, n_de, options)})
+    def default_lam(cls, n_nu: int, n_de: int) -> float:
+        """Return the ridge with which a prior weighs 6 contexts."""
+        return BACKOFF_LAM.default / n_de
+
+    @classmethod
+    def choose(cls, counts: Counts, sizes: tuple[int, int], options: Options) -> Parameters:
+        """Return the parameters; all that was counted is used."""
+        lam = cls.default_lam(*sizes) if options["lam"] is None else options["lam"]
+        return super().choose(counts, sizes, {**options, **found_in(counts, lam, options)})
 
     @classmethod
     def spans_to_count(cls, longest: int | None = None, shapes: bool | None = None) -> list[str]:
@@ -210,7 +216,10 @@ class Backoff(Estimator):
     # --- codes
 
     def _columns(self, codes: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-        """Return the columns of codes by distance from the boundary; -1 is the last code."""
+        """Return the columns of codes by distance from the boundary; negative ones are the last code.
+
+        That is the code of items of which nothing is known, so they add nothing.
+        """
         codes = np.where(codes < 0, self.num_codes - 1, codes)
         columns = list(np.ascontiguousarray(codes.T, dtype=np.intp))  # the type that NumPy indexes by
         return columns[::-1] if self.settings.side == "left" else columns
@@ -315,13 +324,14 @@ class Backoff(Estimator):
 
     def variance(self, codes: Codes) -> Floats:
         """Return the squared coefficient of variation of each context's ratio."""
-        return backoff_variance(self.settings, self.frequencies, *self.trace(codes))
+        there = codes.T[:: -1 if self.settings.side == "left" else 1] != MISSING
+        return backoff_variance(self.settings, self.frequencies, *self.trace(codes), there)
 
     def terms(self, items: tuple[str, ...], codes: Codes) -> list[Term]:
         """Return the units, then the suffixes of shapes and of items that the model stores."""
         s, spans = self.settings, Spans.of(self.settings)
         shapes, words = self.trace(codes[None, :])
-        anywhere = self.anywhere[np.minimum(codes, len(self.items))]  # code -1 is the last one, too
+        anywhere = self.anywhere[np.clip(codes, ABSENT, len(self.items))]  # code -1 is the last one, too
         names = list(items)
         if self.uses_shapes:
             pairs = map(shape_function(s.params.shape, remember=False), items)

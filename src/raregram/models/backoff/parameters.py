@@ -11,7 +11,7 @@ from raregram.counts.spans import LayerName, Span, span_order, suffix, suffix_le
 from raregram.counts.table import Counts
 from raregram.errors import ParameterError, check_count, check_lam, must_be
 from raregram.models.base import Facts, Options, Parameters, Settings
-from raregram.options import BACKOFF_LAM, LAM, SEED, SPAN_CRITERION, UNIT_RIDGE, Option
+from raregram.options import BACKOFF_LAM, LAM, SEED, SPAN_CRITERION, SPANS, UNIT_RIDGE, Option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,22 +103,25 @@ class Spans:
         return sorted(found, key=span_order)
 
 
+HOW_TO_COUNT = f"count again with the spans {','.join(SPANS.default)}, the default"
+
+
 def temper(tau: float, distance: int) -> float:
     """Return the exponent of a unit."""
     return float(tau ** np.sqrt(distance))
 
 
-def found_in(counts: Counts, n_de: int, options: Options) -> Facts:
+def found_in(counts: Counts, lam: float, options: Options) -> Facts:
     """Return the parameters that are found out from the counts where they are not given."""
-    lam, shapes = options["lam"], options["shapes"]
-    lam = BACKOFF_LAM.default / n_de if lam is None else lam
+    shapes = options["shapes"]
     if shapes not in (None, False, True):
         raise must_be("shapes", "fit", "True, False or None", shapes)
-    if shapes and counts.shape is None:
+    with_shapes = shapes is None or bool(shapes)
+    if with_shapes and counts.shape is None:
         raise ParameterError(
-            "this table counts no shapes: count again with the spans 'shapes:8', or fit with shapes=False"
+            f"the estimator 'backoff' needs shapes, and this table counts none: {HOW_TO_COUNT}, or fit without "
+            "them (--no-shapes, shapes=False)"
         )
-    with_shapes = counts.shape is not None and (shapes is None or shapes)
     return {
         "lam": lam,
         "unit_lam": UNIT_RIDGE * lam if options["unit_lam"] is None else options["unit_lam"],
@@ -132,6 +135,11 @@ def _longest(counts: Counts, longest: int | None) -> int:
     """Return the longest suffix of items to use, which must have been counted."""
     counted = suffix_lengths(counts.spans, counts.n, counts.side)
     if longest is None:
+        if counted == 1 < counts.n:
+            raise ParameterError(
+                f"the estimator 'backoff' needs suffixes, and this table counts none: {HOW_TO_COUNT}, or fit without "
+                "them (--longest 1, longest=1)"
+            )
         return counted
     check_count("longest", "fit", longest, at_least=0, at_most=counts.n)
     if longest > counted:

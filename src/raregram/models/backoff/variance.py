@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from raregram.models.backoff.parameters import temper
 from raregram.models.backoff.trie import Trace
@@ -12,15 +13,20 @@ from raregram.models.intervals import LEAST, posterior_variance, unit_variance
 from raregram.models.ratios import Floats, from_log
 
 
-def backoff_variance(settings: Settings, frequencies: Frequencies, shapes: Trace, words: Trace) -> Floats:
-    """Return the squared coefficient of variation of the ratio of each context."""
+def backoff_variance(
+    settings: Settings, frequencies: Frequencies, shapes: Trace, words: Trace, there: npt.NDArray[np.bool_]
+) -> Floats:
+    """Return the squared coefficient of variation of the ratio of each context.
+
+    `there` tells which items a context has, (n, contexts) by distance: what is not there adds no doubt.
+    """
     s, p = settings, settings.params
 
     def step(trace: Trace, length: int, prior: Floats, lam: float) -> Floats:
         f_nu, f_de = frequencies.of(trace.index[length])
         return posterior_variance(f_nu, f_de, lam * s.n_nu * from_log(trace.prior[length]), lam * s.n_de, prior)
 
-    units, shape_units = _units(settings, frequencies, shapes, words)
+    units, shape_units = (np.where(there, part, 0.0) for part in _units(settings, frequencies, shapes, words))
     gained = np.zeros_like(units)  # by the suffixes of shapes, at every distance
     total = np.zeros(units.shape[1])
     for length in range(p.longest_shapes):
@@ -33,7 +39,8 @@ def backoff_variance(settings: Settings, frequencies: Frequencies, shapes: Trace
     for length in range(s.n):
         prior = np.maximum(total + units[length] + gained[length], 0.0)
         # A suffix that was not seen has a ratio of its own all the same, as far from its prior as that allows.
-        total = step(words, length, prior, p.lam) if length < p.longest else prior + unseen
+        longer = step(words, length, prior, p.lam) if length < p.longest else prior + unseen
+        total = np.where(there[length], longer, total)
     return total
 
 
