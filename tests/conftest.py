@@ -86,12 +86,12 @@ def corpus() -> tuple[list[str], list[str | None]]:
 @pytest.fixture(scope="session")
 def counts(corpus) -> rg.Counts:
     contexts, labels = corpus
-    return rg.Counts.from_contexts(contexts, labels, spans=["units", "suffixes:3", "whole"])
+    return rg.Counts.from_contexts(contexts, labels, spans=["units", "suffixes:3", "shapes:3", "whole"])
 
 
 @pytest.fixture(scope="session")
 def model(counts) -> rg.Model:
-    return rg.fit(counts, "LOC", size=6)
+    return rg.fit(counts, "LOC", "selective", size=6)
 
 
 @pytest.fixture
