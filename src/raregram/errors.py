@@ -25,7 +25,14 @@ class RaregramError(Exception):
 
 
 class ParameterError(RaregramError, ValueError):
-    """An argument is out of its range or names something unknown."""
+    """An argument is out of its range or names something unknown.
+
+    `name` is that of the parameter, and `problem` what is wrong with its value, where it is about one.
+    """
+
+    def __init__(self, message: str, name: str | None = None, problem: str = "") -> None:
+        super().__init__(message)
+        self.name, self.problem = name, problem
 
 
 class InputError(RaregramError, ValueError):
@@ -112,9 +119,8 @@ def must_be(name: str, owner: str, requirement: str, value: object) -> Parameter
     >>> print(must_be("lam", "fit", "a finite number >= 0", -1))
     The lam parameter of fit must be a finite number >= 0. Got -1 instead.
     """
-    return ParameterError(
-        f"The {name} parameter of {owner} must be {requirement}. Got {shorten(value, 200)} instead."
-    )
+    problem = f"must be {requirement}. Got {shorten(value, 200)} instead."
+    return ParameterError(f"The {name} parameter of {owner} {problem}", name, problem)
 
 
 def check_choice(name: str, owner: str, value: object, choices: Iterable[str]) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from raregram import __version__
 from raregram.cli import corpora, experiments, models, serving
+from raregram.cli.help import WIDTH, Command
 from raregram.cli.printing import say
 from raregram.errors import ParameterError, RaregramError
 
@@ -18,10 +19,10 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help comes up a third faster than one in frames and colours
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH},
 )
 for command in (*corpora.COMMANDS, *models.COMMANDS, *experiments.COMMANDS, *serving.COMMANDS):
-    app.command()(command)
+    app.command(cls=Command)(command)
 
 
 def main() -> NoReturn:
@@ -34,7 +35,10 @@ def main() -> NoReturn:
     try:
         app(prog_name="raregram")
     except (RaregramError, OSError) as error:  # the system's, such as that the disk of standard output is full
-        say(f"raregram: error: {error}")
+        message = str(error)
+        if isinstance(error, ParameterError) and error.name is not None:  # named as on the command line
+            message = f"--{error.name.replace('_', '-')} {error.problem}"
+        say(f"raregram: error: {message}")
         sys.exit(2 if isinstance(error, ParameterError) else 1)
     except MemoryError:
         say("raregram: error: there is not enough memory for this")

@@ -140,13 +140,7 @@ def count(
     Documents: Parquet, JSON lines, CoNLL columns, Stanford NER output, spaCy DocBin, Reuters-21578, plain text; also
     compressed. Contexts: `label<TAB>items` lines, or tables of N-grams with labels or two frequencies.
 
-    The estimator `backoff` needs suffixes, the items next to the boundary, and shapes: coarser items, such as `~Aa`
-    for any capitalised word.
-
-    Example: raregram count tagged.parquet --targets LOC,PER --spans suffixes:5,shapes:8 --out all.counts
-
-    On a cluster, to a folder of Parquet files: raregram count hdfs:///news/ --format jsonl --engine spark --master
-    spark://host:7077 --out hdfs:///news.counts
+    Example: raregram count tagged.parquet --targets LOC,PER --out all.counts
     """
     from raregram.atomic import check_target
     from raregram.corpus.documents import Options, SkipLog

@@ -22,7 +22,7 @@ STANDARD_INPUT = "-"
 
 
 def fit(
-    sources: cli.Contexts,
+    sources: cli.Counted,
     out: cli.Out,
     target: cli.Target = None,
     estimator: Annotated[
@@ -70,15 +70,14 @@ def fit(
     as_json: cli.AsJson = False,
     quiet: cli.Quiet = False,
 ) -> None:
-    """Fit a model to counts or contexts.
+    """Fit a model to counts, to tagged documents or to contexts.
 
-    Takes count files, labelled contexts, or N-grams with two frequencies.
+    Takes count files, and what `count` takes, which is counted first. Options that the estimator does not use have no
+    effect.
 
-    Options that the estimator does not use have no effect.
+    Example: raregram fit all.counts --target LOC --out loc.rgm
 
-    Example: raregram fit contexts.tsv --target LOC --criterion cet --size 5000 --out loc.rgm
-
-    Another: raregram fit all.counts --estimator backoff --target LOC --out loc.rgm
+    The paper's: raregram fit all.counts --target LOC --estimator selective --size 5000 --out loc.rgm
     """
     from raregram.atomic import check_target
     from raregram.counts.count import ContextOptions, read_counts
@@ -226,7 +225,7 @@ def rank(
         with progress("ranked {:,} contexts", quiet) as tick:
             results = rank_input(model, found, top, wanted, tick)
         report_skipped(reading.skip_log.skipped, reading.skip_log.examples)
-    write_results(results, out, form)
+    write_results(results, out, form, model.settings.kind)
 
 
 def explain(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
@@ -18,8 +18,8 @@ Documents = Annotated[list[str], argument(help="Files, folders or globs of docum
 TaggedDocuments = Annotated[
     list[str], argument(help="Tagged documents in any format, or their count file with whole N-grams.")
 ]
-Contexts = Annotated[
-    list[str], argument(help="Text lines, CSV or Parquet tables, count files; '-' is standard input.")
+Counted = Annotated[
+    list[str], argument(help="Count files, documents or contexts; '-' is contexts from standard input.")
 ]
 OptionalSources = Annotated[
     list[str] | None, argument(help="Files, folders or globs of documents or contexts. [default: standard input]")
@@ -29,7 +29,10 @@ ModelFile = Annotated[str, argument(help="A model file, as written by `fit`.")]
 Out = Annotated[str, described("--out", "-o", help="The file to write.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no summary.")]
-Format = Annotated[options.Format | None, described(help="The format of the documents. [default: detected]")]
+Format = Annotated[
+    options.Format | None,
+    described(help=f"The format: {', '.join(get_args(options.Format))}. [default: detected]"),
+]
 Split = Annotated[options.Split, typer.Option(help=options.SPLIT.help)]
 Columns = Annotated[
     str | None,

@@ -39,6 +39,7 @@ KEPT_OPEN = 8  # sources of which the first batch stays in memory; of others it 
 LOG_RATIO = "log_ratio"  # the usual name of the column that scoring adds
 AROUND = {"words": (10, 5), "letters": (40, 20)}  # items shown on the side of a context, and on the other side
 BOUNDARY = "‖"
+VISIBLE_SPACE = "␣"  # among letters
 
 Lines = Callable[[], pa.Array]
 
@@ -276,11 +277,12 @@ class Boundaries:
         between = " " if self.settings.kind == "words" else ""
         return pc.binary_join(pa.ListArray.from_arrays(offsets, items), between)
 
-    @staticmethod
-    def lines(batch: Batch) -> pa.Array:
+    def lines(self, batch: Batch) -> pa.Array:
         """Return each boundary as one line: its document, its position, and the items around it."""
         columns = (batch.table["document"], batch.table["left"], batch.table["right"])
         document, left, right = (pa.array(map(printable, column.to_pylist()), pa.string()) for column in columns)
+        if self.settings.kind == "letters":
+            left, right = (pc.replace_substring(texts, " ", VISIBLE_SPACE) for texts in (left, right))
         around = pc.binary_join_element_wise(left, BOUNDARY, right, " ")
         return pc.binary_join_element_wise(document, batch.table["position"].cast(pa.string()), around, "\t")
 

@@ -26,7 +26,7 @@ from raregram.corpus.contexts import Batch
 from raregram.corpus.documents import COMPRESSIONS, Location
 from raregram.errors import CONTROLS, InputError, ParameterError, printable
 from raregram.measure.results import Results, show_value
-from raregram.measure.score import BOUNDARY
+from raregram.measure.score import BOUNDARY, VISIBLE_SPACE
 from raregram.text.tokenize import is_list, is_text
 
 Columns = Mapping[str, pa.Array]
@@ -91,14 +91,17 @@ def _text_writer(sink: BinaryIO, heads: Sequence[Batch], _: pa.Schema, kind: str
     yield write
 
 
-def write_results(results: Results, out: str | None, form: str) -> None:
+def write_results(results: Results, out: str | None, form: str, kind: str) -> None:
     """Write a ranking to a file or to standard output; as text, boundaries stand below each other."""
     if form == "json" and out is None:
         print(to_json(results.table.to_pylist(), sys.stdout.encoding))
         return
 
     def lines() -> pa.Array:
-        columns = [list(map(show_value, results[name].to_pylist())) for name in results.columns]
+        shown = {name: list(map(show_value, results[name].to_pylist())) for name in results.columns}
+        for name in {"ngram", "left", "right"} & shown.keys() if kind == "letters" else ():
+            shown[name] = [text.replace(" ", VISIBLE_SPACE) for text in shown[name]]
+        columns = list(shown.values())
         if "left" in results.columns:
             *columns, left, right = columns
             width = max(map(len, left), default=0)
@@ -110,7 +113,7 @@ def write_results(results: Results, out: str | None, form: str) -> None:
     table = results.table.combine_chunks()
     columns = dict(zip(table.column_names, (column.chunk(0) for column in table.columns), strict=True))
     batch = Batch(Location("the ranking", "row"), columns[table.column_names[-1]], {}, columns)
-    with score_writer(out, form, [batch.head(0)], pa.schema([]), "words") as write:
+    with score_writer(out, form, [batch.head(0)], pa.schema([]), kind) as write:
         write(batch, lines, {})
 
 

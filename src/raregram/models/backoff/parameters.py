@@ -103,7 +103,7 @@ class Spans:
         return sorted(found, key=span_order)
 
 
-HOW_TO_COUNT = f"count again with the spans {','.join(SPANS.default)}, the default"
+HOW_TO_COUNT = f"count again with `raregram count --spans {','.join(SPANS.default)}`, the default"
 
 
 def temper(tau: float, distance: int) -> float:
