@@ -42,8 +42,8 @@ def measure() -> list[tuple[str, str, str]]:
     source = SyntheticCorpus.make(items=60_000, n=N, seed=1)
     contexts, at_target = source.sample(CONTEXTS // 7, CONTEXTS - CONTEXTS // 7, seed=2)
     texts = source.texts(contexts)
-    counts = rg.Counts.from_contexts(texts, np.where(at_target, "T", ""))
-    model = rg.fit(counts, "T", size=10_000)
+    counts = rg.Counts.from_contexts(texts, np.where(at_target, "T", ""), spans=["units"])
+    model = rg.fit(counts, "T", "selective", size=10_000)
     codes = model.encode(texts)
     running = np.ascontiguousarray(codes[:, -1])
     lines = pa.array(texts)
@@ -59,8 +59,10 @@ def measure() -> list[tuple[str, str, str]]:
                 "running": lambda: model.log_ratio(sliding_window_view(running, N)),
                 "text": lambda: model.log_ratio(lines),
                 "str.split": lambda: [text.split() for text in texts],
-                "fit": lambda: rg.fit(million, "T", size=10_000),
-                "load and fit": lambda: rg.fit(rg.Counts.load(f"{folder}/million.counts"), "T", size=10_000),
+                "fit": lambda: rg.fit(million, "T", "selective", size=10_000),
+                "load and fit": lambda: rg.fit(
+                    rg.Counts.load(f"{folder}/million.counts"), "T", "selective", size=10_000
+                ),
                 "help": lambda: output_of(RAREGRAM, "--help"),
                 "python": lambda: output_of(sys.executable, "-c", "pass"),
             }

@@ -33,7 +33,7 @@ def main() -> None:
 def grid_of_one_target(splits: Splits, target: str) -> None:
     """Time all seven criteria x seven sizes x nine lam on the validation types."""
     start = time.perf_counter()
-    grid = Grid(splits.train, target, splits.valid)
+    grid = Grid(splits.train, target, splits.valid, by="f1")
     cells = [*grid.selective(CRITERIA, SIZES, LAMS), *grid.all_used(LAMS)]
     taken = time.perf_counter() - start
     types = len(splits.valid.rows[splits.valid.whole])
@@ -45,7 +45,7 @@ def scoring(splits: Splits, target: str) -> None:
     """Score all test N-grams with all used and with a selection, in turns."""
     models = {
         "all used": rg.fit(splits.train, target, "product", lam=1e-4),
-        "selective": rg.fit(splits.train, target, criterion="cet", size=5_000),
+        "selective": rg.fit(splits.train, target, "selective", criterion="cet", size=5_000),
     }
     codes = {name: types_for(model, splits.test) for name, model in models.items()}
     best = best_of({name: partial(model.log_ratio, codes[name]) for name, model in models.items()}, rounds=20)

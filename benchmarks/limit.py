@@ -59,7 +59,7 @@ def reuters(folder: Path, yardstick: Yardstick, rounds: int) -> dict[str, float]
     models = {
         "back-off": rg.fit(counts, "LOC", "backoff"),
         "back-off in 1 MB": rg.fit(counts, "LOC", "backoff", max_bytes=1_000_000),
-        "selective": rg.fit(counts, "LOC", criterion="cet", size=5_000),
+        "selective": rg.fit(counts, "LOC", "selective", criterion="cet", size=5_000),
     }
     tasks = {f"score {len(types):,} 10-grams, {name}": partial(m.log_ratio, types) for name, m in models.items()}
     found = against(tasks, yardstick, lines, rounds, wanted="at most 3 x")

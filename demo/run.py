@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 import raregram as rg
 from raregram.measure.synthetic import SyntheticCorpus
+from raregram.options import SPANS
 from raregram.text.vocabulary import Codes
 
 TRAIN = (2_000, 60_000)  # contexts at the target, and elsewhere
@@ -33,7 +34,7 @@ def main(folder: Path) -> None:
     (folder / "new.txt").write_text("".join(f"{text}\n" for text in source.texts(new)))
 
     say(f"A corpus of {len(contexts):,} contexts, {at_target.sum():,} of them at a NAME; its true ratios are known.")
-    run("fit", "train.tsv", "--target", "NAME", "--size", "500", "--lam", "5e-4", "--out", "name.rgm", folder=folder)
+    run("fit", "train.tsv", "--target", "NAME", "--out", "name.rgm", folder=folder)
     run("info", "name.rgm", folder=folder)
     say(f"{len(new):,} contexts that the model has not seen, best first:")
     run("rank", "name.rgm", "new.txt", "--top", "5", folder=folder)
@@ -45,7 +46,7 @@ def main(folder: Path) -> None:
 
 def compare(source: SyntheticCorpus, contexts: Codes, labels: npt.NDArray[np.str_], new: Codes) -> None:
     """Print how near each estimator comes to the true log ratios of contexts that it has not seen."""
-    counts = rg.Counts.from_contexts(source.texts(contexts), labels, spans=["units", "whole"])
+    counts = rg.Counts.from_contexts(source.texts(contexts), labels, spans=[*SPANS.default, "whole"])
     seen = set(source.texts(contexts))
     texts = [text for text in source.texts(new) if text not in seen]
     truth = source.log_ratio(new[[text not in seen for text in source.texts(new)]])
@@ -53,10 +54,11 @@ def compare(source: SyntheticCorpus, contexts: Codes, labels: npt.NDArray[np.str
     print(f"{'estimator':<34}{'has an answer':>14}{'correlation':>13}{'mean error':>12}")
     for name, options in {
         "mle": {"estimator": "mle"},
-        "direct, lam 1e-5": {"estimator": "direct"},
+        "direct, lam 1e-5": {"estimator": "direct", "lam": 1e-5},
         "product (all used), lam 0": {"estimator": "product", "lam": 0},
         "product (all used), lam 5e-4": {"estimator": "product", "lam": 5e-4},
-        "selective, cet 500, lam 5e-4": {"criterion": "cet", "size": 500, "lam": 5e-4},
+        "selective, cet 500, lam 5e-4": {"estimator": "selective", "size": 500, "lam": 5e-4},
+        "backoff": {},
     }.items():
         log_ratio = rg.fit(counts, "NAME", **options).log_ratio(texts)
         fine = np.isfinite(log_ratio)

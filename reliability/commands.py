@@ -65,7 +65,10 @@ class Command:
 COUNT = "count ../inputs/a.jsonl -n 4 --targets LOC,PER --spans suffixes:4,shapes:3 --quiet --out c.counts"
 MERGE = "merge ../inputs/a.counts ../inputs/b.counts --quiet --out merged.counts"
 FIT = "fit ../inputs/a.counts --target LOC --quiet --out model.rgm"
-TUNE = "tune ../inputs/a.counts ../inputs/b.jsonl --target LOC --sizes 10,50 --lams 1e-5,1e-3 --k 50 --out t.rgm"
+TUNE = (
+    "tune ../inputs/a.counts ../inputs/b.jsonl --target LOC --estimator selective --sizes 10,50 --lams 1e-5,1e-3 "
+    "--k 50 --out t.rgm"
+)
 SCORE = "score ../inputs/a.rgm ../inputs/contexts.tsv --quiet --out scored"
 TAG = "tag ../inputs/a-texts.jsonl --quiet --out tagged.parquet --processes"
 FETCH = "fetch reuters ../inputs/a.tgz"
@@ -85,8 +88,8 @@ COMMANDS = {
         Command("count under a limit", f"{COUNT} --memory-limit 1MB"),
         Command("merge", MERGE),
         Command("subtract", f"{MERGE} --subtract ../inputs/b.counts", MERGE),
-        Command("fit", f"{FIT} --size 100"),
-        Command("fit back-off", f"{FIT} --estimator backoff"),
+        Command("fit", f"{FIT} --estimator selective --size 100"),
+        Command("fit back-off", FIT),
         Command("tune", TUNE),
         Command("score to Parquet", f"{SCORE}.parquet"),
         Command("score to CSV", f"{SCORE}.csv"),
@@ -161,7 +164,7 @@ def make_inputs(folder: Path) -> None:
         spans = ["suffixes:4", "shapes:3"]
         counts = rg.count(str(folder / f"{name}.jsonl"), n=4, targets=["LOC", "PER"], spans=spans)
         counts.save(folder / f"{name}.counts")
-        rg.fit(counts, "LOC", size=100).save(folder / f"{name}.rgm")
+        rg.fit(counts, "LOC", "selective", size=100).save(folder / f"{name}.rgm")
         _write_archive(folder / f"{name}.tgz", source)
     contexts = (f"LOC\t{' '.join(_words(random.Random(row), 4))}\n" for row in range(20_000))
     (folder / "contexts.tsv").write_text("".join(contexts))

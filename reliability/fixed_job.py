@@ -43,7 +43,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
         f"selective {criterion}": {"estimator": "selective", "criterion": criterion, "size": 40, "lam": 1e-4}
         for criterion in rg.selection.CRITERIA
     },
-    "selective of all contexts": {"estimator": "selective", "size": 40, "denominator": "all", "keep_seen": True},
+    "selective of all contexts": {
+        "estimator": "selective",
+        "size": 40,
+        "denominator": "all",
+        "keep_seen": True,
+        "lam": 1e-5,
+    },
     "backoff": {"estimator": "backoff"},
     "backoff in 4 kB": {"estimator": "backoff", "max_bytes": 4096},
     "backoff without shapes": {"estimator": "backoff", "shapes": False, "longest": 2, "tau": 0.8},
@@ -80,9 +86,10 @@ def run() -> dict[str, Any]:
     tables["taken back"] = tables["merged"] - more
     tables |= other_tables()
     contexts = windows(3, 20)
-    models = {name: rg.fit(tables["merged"], "LOC", **chosen) for name, chosen in SETTINGS.items()}
-    models["backoff after the boundary"] = rg.fit(tables["words after the boundary"], "PER", "backoff")
-    models["backoff of contexts"] = rg.fit(tables["contexts"], "LOC", "backoff")
+    models = {name: fit(tables["merged"], "LOC", **chosen) for name, chosen in SETTINGS.items()}
+    after = tables["words after the boundary"]
+    models["backoff after the boundary"] = fit(after, "PER", estimator="backoff", shapes=False)
+    models["backoff of contexts"] = fit(tables["contexts"], "LOC", estimator="backoff")
     by_units = {name: model for name, model in models.items() if name not in ("mle", "direct")}
     return {
         "tables": {name: table.digest() for name, table in tables.items()},
@@ -91,6 +98,12 @@ def run() -> dict[str, Any]:
         "intervals": {name: sample(model.interval(contexts, 0.9).ravel()) for name, model in by_units.items()},
         "terms": {name: terms(model, contexts[:EXPLAINED]) for name, model in models.items()},
     }
+
+
+def fit(table: rg.Counts, target: str, **chosen: Any) -> rg.Model:
+    """Fit a model; the priors of a back-off weigh twelve contexts, the default when the results were frozen."""
+    frozen = {"lam": 12 / table.sizes(target)[1]} if chosen["estimator"] == "backoff" else {}
+    return rg.fit(table, target, **{**frozen, **chosen})
 
 
 def windows(seed: int, number: int) -> list[list[str]]:
