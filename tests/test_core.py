@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 TINY = """
 import sys, raregram as rg
 counts = rg.Counts.from_contexts(["he lives in", "she said that"], ["LOC", None], spans=["units", "whole"])
-model = rg.fit(counts, "LOC", size=1)
+model = rg.fit(counts, "LOC", "selective", size=1)
 assert model.log_ratio(["he lives in"])[0] > 0
 import raregram.corpus.contexts, raregram.show.describe, raregram.cli, raregram.counts.count
 optional = {"pyspark", "matplotlib", "spacy", "sklearn", "scipy", "fastapi", "prometheus_client", "jinja2"}

@@ -33,7 +33,9 @@ RAREGRAM = Path(sys.executable).with_name("raregram")
 def folder(run, tmp_path):
     """The current folder, with a model of three words."""
     contexts = ["he lives in", "they met in", "she said that", "he was in", "it means that"]
-    rg.fit(rg.Counts.from_contexts(contexts, ["LOC", "LOC", None, "LOC", None]), "LOC", size=2).save("loc.rgm")
+    rg.fit(rg.Counts.from_contexts(contexts, ["LOC", "LOC", None, "LOC", None]), "LOC", "selective", size=2).save(
+        "loc.rgm"
+    )
     return tmp_path
 
 
@@ -414,7 +416,7 @@ def test_targets_may_be_in_any_container(kind):
 def test_numbers_of_numpy_can_be_saved(folder):
     counts = rg.Counts.from_contexts(["a b", "c d"], ["X", None], n=np.int64(2))
     counts.save("c")
-    rg.fit(counts, "X", keep_seen=np.bool_(True), size=np.int32(3), lam=np.float32(1e-3)).save("m")
+    rg.fit(counts, "X", "selective", keep_seen=np.bool_(True), size=np.int32(3), lam=np.float32(1e-3)).save("m")
     assert rg.Counts.load("c") == counts
     assert rg.Model.load("m").params.keeps_seen is True
 

@@ -43,8 +43,8 @@ def folder(tmp_path, corpus):
 
 
 def test_fit_score_rank_explain_from_labelled_lines(run, folder, corpus):
-    run("fit", "train.tsv", "--target", "LOC", "--size", 6, "--out", "loc.rgm")
-    model = rg.fit(rg.Counts.from_contexts(*corpus), "LOC", size=6)
+    run("fit", "train.tsv", "--target", "LOC", "--estimator", "selective", "--size", 6, "--out", "loc.rgm")
+    model = rg.fit(rg.Counts.from_contexts(*corpus), "LOC", "selective", size=6)
     expected = model.log_ratio(corpus[0])
     lines = run("score", "loc.rgm", "new.txt").splitlines()
     assert [float(line.split("\t")[0]) for line in lines] == expected.tolist()
@@ -113,7 +113,20 @@ def test_count_merge_subtract_and_info(run, folder, corpus):
     assert rg.Counts.load(folder / "mixed.counts") == rg.Counts.load(folder / "train.counts")
     shown = run("info", "both.counts")
     assert "contexts                    1,000" in shown
-    run("fit", "both.counts", "--target", "PER", "--criterion", "random", "--seed", 3, "--out", "per.rgm")
+    run(
+        "fit",
+        "both.counts",
+        "--target",
+        "PER",
+        "--estimator",
+        "selective",
+        "--criterion",
+        "random",
+        "--seed",
+        3,
+        "--out",
+        "per.rgm",
+    )
     facts = json.loads(run("info", "per.rgm", "--json"))
     assert (facts["target"], facts["criterion"], facts["seed"]) == ("PER", "random", 3)
     assert facts["lam0"] == 1 / 67 - 1 / 937

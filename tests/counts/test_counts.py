@@ -17,6 +17,7 @@ from conftest import as_dictionary, corpora
 from raregram.counts.spans import Span, parse_spans, span_names, suffix, suffix_lengths
 from raregram.counts.storage import SpanRows
 from raregram.errors import FileError, InputError, ParameterError
+from raregram.options import SPANS
 
 TARGETS = ["LOC", "PER"]
 SPANS = st.sampled_from([["units"], ["units", "suffixes:2"], ["whole"], ["suffixes:3", "whole"]])
@@ -126,7 +127,7 @@ def test_ngrams_with_two_frequencies_equal_the_contexts_they_stand_for(corpus):
     f_nu = [at_target[ngram] for ngram in ngrams]
     f_all = [total[ngram] for ngram in ngrams]
     f_de = [every - nu for every, nu in zip(f_all, f_nu, strict=True)]
-    expected = rg.Counts.from_contexts(contexts, labels, targets=["LOC"], spans=["whole"])
+    expected = rg.Counts.from_contexts(contexts, labels, targets=["LOC"], spans=[*SPANS.default, "whole"])
     assert rg.Counts.from_ngrams(ngrams, f_nu, f_de, target="LOC") == expected
     assert rg.Counts.from_ngrams(ngrams, f_nu, f_all, target="LOC", denominator="all") == expected
     assert rg.Counts.from_ngrams(ngrams * 2, f_nu * 2, f_de * 2, target="LOC") == expected + expected
@@ -135,7 +136,7 @@ def test_ngrams_with_two_frequencies_equal_the_contexts_they_stand_for(corpus):
 def test_ngrams_of_frequency_zero_leave_no_trace():
     with_zero = rg.Counts.from_ngrams(["a b", "c d"], [1, 0], [2, 0])
     assert with_zero == rg.Counts.from_ngrams(["a b"], [1], [2])
-    assert with_zero.items.to_pylist() == ["a", "b"]
+    assert with_zero.items.to_pylist() == ["a", "b"]  # which are their own shapes
 
 
 def test_totals_may_be_larger_than_what_a_table_lists():
@@ -373,14 +374,16 @@ def test_shapes_are_counted_beside_the_items(side):
     expected = {(3 + k, 4 + k, (shape,)): [2, 1] for k, shape in enumerate(UNITS_OF_SHAPES[side])}
     assert shapes == {**expected, PAIR_OF_SHAPES[side]: [2, 1]}
     units = {key: values for key, values in rows.items() if key[0] < 3}
-    assert units == as_dictionary(rg.Counts.from_contexts(contexts, ["X", None], side=side))
+    assert units == as_dictionary(rg.Counts.from_contexts(contexts, ["X", None], side=side, spans=["units"]))
     assert counts.num_items == 4  # shapes are no items
     assert repr(counts).endswith("(X 1), 4 items, 10 rows of units, shapes to 2)")
 
 
 def test_a_shape_function_goes_by_its_name():
     options = {"contexts": ["Ab cd"], "labels": ["X"]}
-    assert rg.Counts.from_contexts(**options, shape="letters").shape is None  # no shapes, no function
+    assert (
+        rg.Counts.from_contexts(**options, spans=["units"], shape="letters").shape is None
+    )  # no shapes, no function
     assert rg.Counts.from_contexts(**options, spans=["shapes:1"]).shape == "words"
     assert rg.Counts.from_contexts(["Ab"], ["X"], spans=["shapes:1"]).shape == "words"  # also of a single item
     other = rg.Counts.from_contexts(**options, spans=["shapes:1"], shape="letters")
@@ -428,7 +431,7 @@ def test_dropping_rare_spans_keeps_all_units():
 
 
 def test_targets_can_be_chosen_again():
-    counts = rg.Counts.from_contexts(["a", "a", "b"], ["LOC", "PER", "LOC"])
+    counts = rg.Counts.from_contexts(["a", "a", "b"], ["LOC", "PER", "LOC"], spans=["units"])
     other = counts.with_targets(["PER", "ORG", "PER"])
     assert other.targets == ("ORG", "PER")
     assert other.totals.tolist() == [3, 0, 1]

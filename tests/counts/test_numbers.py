@@ -185,7 +185,7 @@ def huge(tmp_path_factory):
     folder = tmp_path_factory.mktemp("huge")
     quarter = HUGE // 4
     ngrams = (["a b", "c d", "e f"], [quarter, quarter, 0], [quarter, 0, quarter])
-    rg.Counts.from_ngrams(*ngrams, spans=["suffixes:2", "whole"]).save(folder / "all.counts")
+    rg.Counts.from_ngrams(*ngrams, spans=["suffixes:2", "shapes:2", "whole"]).save(folder / "all.counts")
     (folder / "asked.txt").write_text("a b\nc d\ne f\ng h\n")
     return folder
 

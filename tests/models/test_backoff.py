@@ -240,11 +240,18 @@ def test_a_small_model_by_hand():
     assert model.log_ratio(["at"])[0] == 0
 
 
-def test_the_default_ridge_is_worth_twelve_contexts():
+def test_the_default_ridge_is_worth_six_contexts():
     counts = rg.Counts.from_contexts([["in"]] * 3 + [["of"]] * 24, ["T"] * 3 + [None] * 24)
     chosen = rg.fit(counts, "T", "backoff").params
-    assert (chosen.lam, chosen.unit_lam, chosen.tau) == (0.5, 5.0, 0.5)
-    assert rg.fit(counts, "T", "backoff", lam=0.25).params.unit_lam == 2.5
+    assert (chosen.lam, chosen.unit_lam, chosen.tau) == (0.25, 2.5, 0.5)
+    assert rg.fit(counts, "T", "backoff", lam=0.5).params.unit_lam == 5.0
+
+
+def test_two_samples_of_one_size_keep_a_large_ratio():
+    """A word seen 77 times in one of two samples and once in the other stays clearly characteristic."""
+    words = [["fine"]] * 20_000 + [["mulan"]] * 77 + [["fine"]] * 20_076 + [["mulan"]]
+    counts = rg.Counts.from_contexts(words, ["A"] * 20_077 + [None] * 20_077)
+    assert rg.fit(counts, "A").ratio(["mulan"])[0] > 10
 
 
 # Limits
@@ -358,9 +365,9 @@ def test_units_alone_are_the_product_estimator(sample, side, denominator, lam, d
 def test_tau_zero_leaves_out_all_units_but_the_nearest():
     contexts = [["in", "Rome"]] * 5 + [["at", "Rome"]] * 5
     counts = rg.Counts.from_contexts(contexts, ["T"] * 4 + [None] * 6, spans=["shapes:1"])
-    model = rg.fit(counts, "T", "backoff", tau=0, size=EVERYTHING)
+    model = rg.fit(counts, "T", "backoff", tau=0, size=EVERYTHING, longest=1)
     assert len(set(model.log_ratio(["in Rome", "at Rome", "of Rome"]))) == 1
-    with_units = rg.fit(counts, "T", "backoff", tau=0.5, size=EVERYTHING)
+    with_units = rg.fit(counts, "T", "backoff", tau=0.5, size=EVERYTHING, longest=1)
     assert len(set(with_units.log_ratio(["in Rome", "at Rome", "of Rome"]))) == 3
 
 
@@ -784,13 +791,21 @@ def test_items_and_shapes_of_the_same_name_are_kept_apart():
         ({"criterion": "random", "seed": -1}, "seed parameter of fit must be a whole number >= 0. Got -1"),
         ({"longest": -1}, "longest parameter of fit must be a whole number >= 0"),
         ({"longest": 4}, "suffixes of up to 4 items are asked for, and this table counts up to 3"),
-        ({"shapes": True}, "this table counts no shapes"),
+        ({"shapes": True}, "needs shapes, and this table counts none"),
     ],
 )
 def test_wrong_calls_are_named(options, message):
     counts = rg.Counts.from_contexts(["a b c d", "b c d a"], ["T", None], spans=["suffixes:3"])
     with pytest.raises(ParameterError, match=message):
-        rg.fit(counts, "T", "backoff", **options)
+        rg.fit(counts, "T", "backoff", **{"shapes": False, **options})
+
+
+@pytest.mark.parametrize(("spans", "missing"), [(["suffixes:3"], "shapes"), (["shapes:3", "whole"], "suffixes")])
+def test_a_table_without_what_it_needs_is_an_error_with_the_command_that_makes_it(spans, missing):
+    counts = rg.Counts.from_contexts(["a b c d", "b c d a"], ["T", None], spans=spans)
+    message = f"'backoff' needs {missing}.*`raregram count --spans units,suffixes:5,shapes:8`, the default, or fit"
+    with pytest.raises(ParameterError, match=message):
+        rg.fit(counts, "T")
 
 
 def test_what_the_table_counts_is_what_is_used():
@@ -803,7 +818,8 @@ def test_what_the_table_counts_is_what_is_used():
         (["shapes:2"], 1, 2),
         (["suffixes:9", "shapes:9"], 4, 4),
     ]:
-        chosen = rg.fit(rg.Counts.from_contexts(*contexts, spans=spans), "T", "backoff").params
+        counts, fewer = rg.Counts.from_contexts(*contexts, spans=spans), 1 if longest == 1 else None
+        chosen = rg.fit(counts, "T", "backoff", shapes=shapes > 0, longest=fewer).params
         assert (chosen.longest, chosen.longest_shapes) == (longest, shapes)
 
 

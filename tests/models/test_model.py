@@ -33,6 +33,7 @@ def literal_terms(counts, items, *, target="LOC", estimator="selective", criteri
     column = counts.column(target)
     n_nu = int(counts.totals[column])
     n_de = int(counts.totals[0]) - (n_nu if denominator == "complement" else 0)
+    neutral = max(1 / (n_nu + 2) - 1 / (n_de + 2), 0)
     names = counts.items.to_pylist()
 
     def table(span):
@@ -45,13 +46,13 @@ def literal_terms(counts, items, *, target="LOC", estimator="selective", criteri
         f_nu, f_de = table(counts.whole).get(tuple(items), (0, 0))
         ratio = {
             "mle": lambda: ratios.mle(f_nu, n_nu, f_de, n_de),
-            "direct": lambda: ratios.direct(f_nu, n_nu, f_de, n_de, 1e-5 if lam is None else lam),
+            "direct": lambda: ratios.direct(f_nu, n_nu, f_de, n_de, max(neutral, 1 / n_de) if lam is None else lam),
             "smoothed": lambda: ratios.smoothed(
                 f_nu, n_nu, f_de, n_de, 1 if lam is None else lam, len(table(counts.whole)) + 1
             ),
         }[estimator]
         return [float(ratios.log_on_grid(ratio()))]
-    lam = 1e-5 if lam is None else lam
+    lam = neutral if lam is None else lam
     terms = []
     for k, item in enumerate(items):
         seen = {key[0]: f for key, f in table(unit_spans(4)[k]).items()}
@@ -115,7 +116,7 @@ def test_unseen_item_is_neutral_or_follows_the_formula(counts):
 
 
 def test_explanations_tell_selected_from_seen_from_unknown(counts):
-    compact, full = (rg.fit(counts, "LOC", size=1, lam=0, keep_seen=keep) for keep in (False, True))
+    compact, full = (rg.fit(counts, "LOC", "selective", size=1, lam=0, keep_seen=keep) for keep in (False, True))
     (best,) = compact.items.take(compact.estimator.index[3, :-1].nonzero()[0]).to_pylist()
     ngram = f"the of said {best}"
     np.testing.assert_array_equal(compact.log_ratio([ngram]), full.log_ratio([ngram]))
@@ -158,7 +159,10 @@ def test_the_paper_s_setting_with_two_samples():
             {"estimator": "best"},
             "estimator parameter of fit must be one of 'mle', 'direct', 'smoothed', 'product'",
         ),
-        ({"criterion": "gain"}, "criterion parameter of fit must be one of 'random', 'tf', 'cet'.*Got 'gain'"),
+        (
+            {"criterion": "gain", "estimator": "selective"},
+            "criterion parameter of fit must be one of 'random', 'tf', 'cet'.*Got 'gain'",
+        ),
         ({"lam": math.inf}, "lam parameter of fit .* Got inf"),
         ({"denominator": "rest"}, "must be one of 'complement', 'all'. Got 'rest'"),
         ({"target": "ORG"}, "must be one of 'LOC', 'PER'. Got 'ORG'"),
@@ -188,7 +192,7 @@ def test_an_option_offers_what_the_library_has():
 
 
 def test_numbers_of_numpy_are_numbers(counts, tmp_path):
-    model = rg.fit(counts, "LOC", size=np.int64(3), lam=np.float32(0.5), seed=np.int32(1))
+    model = rg.fit(counts, "LOC", "selective", size=np.int64(3), lam=np.float32(0.5), seed=np.int32(1))
     model.save(tmp_path / "m.rgm")
     assert rg.Model.load(tmp_path / "m.rgm").settings == model.settings
     counts.drop_rare(np.int64(2)).save(tmp_path / "c")
@@ -329,7 +333,7 @@ def test_size_in_memory_is_that_of_all_tables(counts):
 
 
 def test_sizes_count_what_is_selected_and_not_what_is_seen(counts):
-    assert rg.fit(counts, "LOC", size=6, keep_seen=True).sizes == (6, 6, 6, 6)
+    assert rg.fit(counts, "LOC", "selective", size=6, keep_seen=True).sizes == (6, 6, 6, 6)
     assert rg.fit(counts, "LOC", "product").sizes == (20, 20, 20, 20)
     assert rg.fit(counts, "LOC", "mle").sizes == (len(counts.rows["item", 0, 4]),)
 
@@ -387,7 +391,7 @@ def test_a_back_off_names_shapes_as_they_are_at_their_place(side, shapes_):
 
 
 def test_frequencies_of_what_is_selected_are_known_and_no_others(counts):
-    model = rg.fit(counts, "LOC", size=3)
+    model = rg.fit(counts, "LOC", "selective", size=3)
     terms = [term for item in counts.items.to_pylist() for term in model.explain([item] * 4).terms]
     assert sum(term.selected for term in terms) == 4 * 3
     assert [term.f_nu is not None for term in terms] == [term.selected for term in terms]
@@ -396,7 +400,7 @@ def test_frequencies_of_what_is_selected_are_known_and_no_others(counts):
 
 def test_the_interval_knows_what_was_left_out_on_purpose(counts):
     """What was not selected has the factor 1 for sure; what was never seen has not, if all that was seen is known."""
-    compact, full = (rg.fit(counts, "LOC", size=1, keep_seen=keep) for keep in (False, True))
+    compact, full = (rg.fit(counts, "LOC", "selective", size=1, keep_seen=keep) for keep in (False, True))
     plain = full.explain("the the the the").terms
     assert not any(term.selected for term in plain)
     assert np.diff(full.interval(["the the the the"]))[0, 0] == 0
@@ -408,7 +412,7 @@ def test_the_interval_knows_what_was_left_out_on_purpose(counts):
 def test_a_missing_shape_function_is_named_when_a_model_is_loaded(backed_off, tmp_path, monkeypatch):
     monkeypatch.setitem(shapes.SHAPES, "mine", shapes.SHAPES["words"])
     counts = rg.Counts.from_contexts(["a b", "c d"], ["T", None], spans=["shapes:2"], shape="mine")
-    rg.fit(counts, "T", "backoff").save(tmp_path / "m")
+    rg.fit(counts, "T", "backoff", longest=1).save(tmp_path / "m")
     assert rg.Model.load(tmp_path / "m").params.shape == "mine"
     monkeypatch.delitem(shapes.SHAPES, "mine")
     with pytest.raises(ParameterError, match=f"{tmp_path / 'm'}: .*'mine'"):

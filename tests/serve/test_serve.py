@@ -236,7 +236,7 @@ def test_a_model_without_items_is_served(tmp_path):
 def test_a_model_names_the_digest_of_its_corpus(tmp_path):
     counts = rg.Counts.from_contexts(["lives in", "said that"], ["LOC", None])
     counts.save(tmp_path / "all.counts")
-    rg.fit(rg.Counts.load(tmp_path / "all.counts"), "LOC", size=2).save(tmp_path / "loc.rgm")
+    rg.fit(rg.Counts.load(tmp_path / "all.counts"), "LOC", "selective", size=2).save(tmp_path / "loc.rgm")
     facts = served_on(tmp_path / "loc.rgm").get("/api/models/LOC").json()
     assert facts["corpus"] == counts.digest()
     more = rg.Counts.load(tmp_path / "all.counts") + counts

@@ -70,7 +70,7 @@ def test_models_of_one_target_are_told_apart_and_kinds_do_not_mix():
         f"LOC ({model.settings}) 1",
         f"LOC ({model.settings}) 2",
     ]
-    letters = rg.fit(rg.Counts.from_contexts(["ab", "cd"], ["X", None], kind="letters"), lam=0)
+    letters = rg.fit(rg.Counts.from_contexts(["ab", "cd"], ["X", None], kind="letters"), estimator="selective", lam=0)
     assert rg.heat_map(letters, "a b").items == ("a", " ", "b")
     with pytest.raises(ParameterError, match="models of one kind of items"):
         rg.heat_map([model, letters], TEXT)
@@ -86,7 +86,10 @@ def test_a_notebook_shows_the_heat_map():
 
 
 def test_a_notebook_shows_the_bars_of_an_explanation():
-    for model in (fitted(), rg.fit(rg.Counts.from_contexts(["was in", "<b> &"], ["LOC", None]), "LOC", size=2)):
+    for model in (
+        fitted(),
+        rg.fit(rg.Counts.from_contexts(["was in", "<b> &"], ["LOC", None]), "LOC", "selective", size=2),
+    ):
         explained = model.explain("was in")
         shown = Tags(explained._repr_html_())
         assert explained.headline() in shown.text

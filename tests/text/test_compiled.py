@@ -154,6 +154,6 @@ def test_without_numba_arrow_does_the_work():
         "vocabulary.COMPILED_FROM = vocabulary.SMALL = -1;"
         "assert vocabulary.Encoder(pa.array(['a'])).encode(pa.array(['b a']))[0].tolist() == [1, 0];"
         "import raregram as rg; counts = rg.count([{'text': 'a b c', 'spans': [(1, 2, 'X')]}], n=1);"
-        "assert rg.fit(counts, 'X', lam=0).log_ratio(['a'] * 2000).shape == (2000,)"
+        "assert rg.fit(counts, 'X', 'selective', lam=0).log_ratio(['a'] * 2000).shape == (2000,)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

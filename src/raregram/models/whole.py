@@ -125,6 +125,11 @@ class Direct(Whole):
 
     name = "direct"
 
+    @classmethod
+    def default_lam(cls, n_nu: int, n_de: int) -> float:
+        """Return the usual ridge, or at least the weight of one context: without any, ratios may be infinite."""
+        return max(super().default_lam(n_nu, n_de), 1 / n_de)
+
     def ratio(self, f_nu: npt.ArrayLike, f_de: npt.ArrayLike) -> Floats:
         """Return the ridge estimate."""
         return ratios.direct(f_nu, self.settings.n_nu, f_de, self.settings.n_de, self.settings.params.lam)
