@@ -2,8 +2,8 @@
 
     python -m benchmarks.trial [FOLDER]
 
-The folder holds text files, one document each; by default it is made from Reuters-21578 (npm brings it). Two thirds of
-the files are tagged, counted and fitted, and the rest is scored, ranked and evaluated. Then every setting of the
+The folder holds text files, one document each; by default it is made from Reuters-21578 (npm brings it). Two thirds
+of the files are tagged, counted and fitted, and the rest is scored, ranked and evaluated. Then every setting of the
 paper's estimator is tried on that same held-out part. The trial fails unless the default beats all of them in average
 precision.
 """

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import raregram as rg
 from conftest import as_dictionary, corpora
+from raregram import options
 from raregram.counts.spans import Span, parse_spans, span_names, suffix, suffix_lengths
 from raregram.counts.storage import SpanRows
 from raregram.errors import FileError, InputError, ParameterError
-from raregram.options import SPANS
 
 TARGETS = ["LOC", "PER"]
 SPANS = st.sampled_from([["units"], ["units", "suffixes:2"], ["whole"], ["suffixes:3", "whole"]])
@@ -127,7 +127,7 @@ def test_ngrams_with_two_frequencies_equal_the_contexts_they_stand_for(corpus):
     f_nu = [at_target[ngram] for ngram in ngrams]
     f_all = [total[ngram] for ngram in ngrams]
     f_de = [every - nu for every, nu in zip(f_all, f_nu, strict=True)]
-    expected = rg.Counts.from_contexts(contexts, labels, targets=["LOC"], spans=[*SPANS.default, "whole"])
+    expected = rg.Counts.from_contexts(contexts, labels, targets=["LOC"], spans=[*options.SPANS.default, "whole"])
     assert rg.Counts.from_ngrams(ngrams, f_nu, f_de, target="LOC") == expected
     assert rg.Counts.from_ngrams(ngrams, f_nu, f_all, target="LOC", denominator="all") == expected
     assert rg.Counts.from_ngrams(ngrams * 2, f_nu * 2, f_de * 2, target="LOC") == expected + expected

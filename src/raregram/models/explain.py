@@ -80,7 +80,7 @@ class Explanation:
         if math.isnan(self.log_ratio):
             return f"{visible(self.target)}: no evidence, the model does not hold this N-gram  ({self.model})"
         reach = "" if self.interval is None else f", 95 % from {self.interval[0]:+.2f} to {self.interval[1]:+.2f}"
-        result = f"log ratio {self.log_ratio:+.4f}{reach}, ratio {self.ratio:.4g}"
+        result = f"log ratio {self.log_ratio:+.2f}{reach}, ratio {show_ratio(self.ratio)}"
         return f"{visible(self.target)}: {result}  ({self.model})"
 
     def longest(self) -> Term | None:
@@ -170,7 +170,7 @@ def _changes(terms: tuple[Term, ...]) -> tuple[list[str], str]:
     pairs = [
         ("", "", "")
         if term.prior is None
-        else (f"{_exp(term.prior):.3g}", " -> ", f"{_exp(term.prior + term.value):.3g}")
+        else (show_ratio(_exp(term.prior)), " -> ", show_ratio(_exp(term.prior + term.value)))
         for term in terms
     ]
     before, arrow, after = (max(len(pair[part]) for pair in pairs) for part in range(3))
@@ -180,12 +180,21 @@ def _changes(terms: tuple[Term, ...]) -> tuple[list[str], str]:
     return shown, f"  {'ratio':^{before + arrow + after}}"
 
 
+def show_ratio(ratio: float) -> str:
+    """Return a ratio with the digits that say something.
+
+    >>> [show_ratio(ratio) for ratio in (16521.3, 160.4, 3.16, 0.0412)]
+    ['16,500', '160', '3.16', '0.0412']
+    """
+    return f"{float(f'{ratio:.3g}'):,.0f}" if 1000 <= ratio < 1e15 else f"{ratio:.3g}"
+
+
 def _exp(log_ratio: float) -> float:
     return math.exp(log_ratio) if not log_ratio > 709 else math.inf
 
 
 def _value(term: Term) -> str:
-    return "·" if not term.selected and term.value == 0 else f"{term.value:+.4f}"
+    return "·" if not term.selected and term.value == 0 else f"{term.value:+.2f}"
 
 
 def _count(f: int | None) -> str:
