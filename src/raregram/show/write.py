@@ -112,7 +112,8 @@ def write_results(results: Results, out: str | None, form: str, kind: str) -> No
 
     table = results.table.combine_chunks()
     columns = dict(zip(table.column_names, (column.chunk(0) for column in table.columns), strict=True))
-    batch = Batch(Location("the ranking", "row"), columns[table.column_names[-1]], {}, columns)
+    last = table.column_names[-1]
+    batch = Batch(Location("the ranking", "row"), columns[last], {}, columns, last)
     with score_writer(out, form, [batch.head(0)], pa.schema([]), kind) as write:
         write(batch, lines, {})
 
