@@ -653,8 +653,9 @@ def test_sources_are_opened_once_unless_they_are_many(tmp_path, monkeypatch):
         Path(path).write_text("a b\n")
     opened = []
     monkeypatch.setattr(scoring, "read_contexts", lambda path, *_: opened.append(path) or read_contexts(path))
-    heads, read = scoring.open_contexts(paths)
-    assert [batch.location.source for batch in read] == [head.source for head in heads] == paths
+    model = rg.fit(rg.Counts.from_contexts(["a b", "c d"], ["T", None]))
+    found = scoring.open_input(paths, model, Options())
+    assert [batch.location.source for batch in found.contexts] == [head.source for head in found.heads] == paths
     assert sorted(opened) == sorted(paths + paths[scoring.KEPT_OPEN :])
 
 

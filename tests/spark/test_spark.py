@@ -31,7 +31,7 @@ from raregram.measure import evaluate as evaluation
 from raregram.spark import counting
 from raregram.spark.counting import _cut, add_blocks, join_items, split_items, write_counts
 from raregram.spark.evaluating import evaluate
-from raregram.spark.scoring import rank, score, write_scores
+from raregram.spark.scoring import open_input, rank, score, write_scores
 from raregram.spark.session import Cluster, connect
 from raregram.spark.sources import open_contexts
 from test_combinations import tables, trained, written
@@ -452,13 +452,26 @@ def test_intervals_of_lines_with_labels(spark, models, contexts, tmp_path):
 
 
 @needs_java
-def test_documents_get_a_list_of_log_ratios(spark, models, folder):
-    model = models["backoff"]
-    frame = spark.read.parquet(str(folder / "parquet"))
-    cluster = Cluster(spark)
-    for row in score(cluster, model, open_contexts(cluster, frame, model.settings.n)).collect():
-        windows = [row["items"][place : place + 3] for place in range(len(row["items"]) - 2)]
-        assert row["log_ratio"] == (model.log_ratio(windows).tolist() if windows else [])
+@pytest.mark.parametrize("form", ["parquet", "jsonl", "frame", "text"])
+def test_documents_are_scored_and_ranked_as_on_one_machine(spark, models, folder, form, tmp_path):
+    """Short contexts, positions, the words around and the order of ties among them."""
+    model, cluster = models["backoff"], Cluster(spark)
+    source = str(folder / ("parquet" if form == "frame" else form))
+    if form == "text":
+        source = str(tmp_path / "texts")
+        (tmp_path / "texts").mkdir()
+        for number, document in enumerate(make_documents(1)[:20]):
+            (tmp_path / "texts" / f"{number}.txt").write_text(" ".join(document["items"]))
+    found = open_input(cluster, spark.read.parquet(source) if form == "frame" else source, model, Options())
+    scored = score(cluster, model, found, level=0.9).toArrow()
+    expected = rg.score(model, source, interval=True, level=0.9)
+    assert scored.column_names == expected.columns
+    where = {"parquet", "text"}  # a row of a DataFrame, and a line, have no number there
+    compared = [name for name in expected.columns if name != "document" or form in where]
+    rows = [sorted(map(repr, table.select(compared).to_pylist())) for table in (scored, expected.to_arrow())]
+    assert rows[0] == rows[1]
+    if form in where:
+        assert list(rank(cluster, model, found, 40, 0.9)) == list(rg.rank(model, source, 40, by="lower", level=0.9))
 
 
 @needs_java
@@ -473,9 +486,7 @@ def test_the_ranking_has_the_same_ties(spark, models, contexts, level, tmp_path)
     cluster, model = Cluster(spark), models["selective"]
     frame = spark.read.parquet(str(tmp_path / "in.parquet")).repartition(11)
     found = rank(cluster, model, open_contexts(cluster, frame, model.settings.n, {"ngram": "text of it"}), 150, level)
-    assert found.texts.to_pylist() == [row["ngram"] for row in expected]
-    columns = ["log_ratio"] if level is None else ["lower", "log_ratio", "upper"]
-    assert found.values.tolist() == [[row[name] for name in columns] for row in expected]
+    assert list(found) == expected
 
 
 @needs_java
@@ -509,19 +520,20 @@ def test_a_program_with_a_session_of_its_own(spark, models, folder, tmp_path):
     scored = engine.score(frame, model, column="mine").toArrow()
     assert np.asarray(scored["log_ratio"]).tolist() == model.log_ratio(ngrams).tolist()
     best = engine.rank(frame, model, top=3, column="mine")
-    assert best.values[:, 0].tolist() == sorted(model.log_ratio(ngrams).tolist(), reverse=True)[:3]
+    assert best["log_ratio"].to_pylist() == sorted(model.log_ratio(ngrams).tolist(), reverse=True)[:3]
     documents = spark.read.parquet(str(folder / "parquet"))
-    assert engine.evaluate(documents, model, k=30).overall == evaluation.evaluate(model, table, k=30).overall
+    for k in (30, None):
+        assert engine.evaluate(documents, model, k=k).overall == evaluation.evaluate(model, table, k=k).overall
 
 
 @needs_java
 def test_contexts_that_cannot_be_scored_are_named(spark, models, tmp_path):
     cluster, model = Cluster(spark), models["selective"]
-    (tmp_path / "in.txt").write_text("a b c\na b\n")
-    with pytest.raises(InputError, match=r"in.txt has 2 words, expected 3: 'a b'"):
+    pq.write_table(pa.table({"ngram": ["a b c", None]}), tmp_path / "in.parquet")
+    with pytest.raises(InputError, match=r"a row of .*in.parquet is missing"):
         write_scores(
             cluster,
-            score(cluster, model, open_contexts(cluster, str(tmp_path / "in.txt"), model.settings.n)),
+            score(cluster, model, open_contexts(cluster, str(tmp_path / "in.parquet"), model.settings.n)),
             str(tmp_path / "out"),
         )
     assert not list(tmp_path.glob("*out*"))
