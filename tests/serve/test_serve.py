@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import gzip
 import json
 import logging
 import re
@@ -18,6 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import raregram as rg
@@ -202,6 +206,107 @@ def test_ranking_by_the_lower_end(client):
     ranked = post(client, "rank", text=TEXT, model="backoff", top=4, by="lower")["ranking"]
     lower = sorted({model.interval([context])[0, 0] for context in contexts_of(model) if context})
     assert [row["lower"] for row in ranked] == pytest.approx(lower[::-1][:4])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_ranked_context_stands_where_the_ranking_says(client, name):
+    model = fitted(name)
+    found = post(client, "rank", text=TEXT, model=name, top=1000)
+    contexts = contexts_of(model)
+    assert found["documents"] == 1
+    for row in found["ranking"]:
+        expected = model.parse([contexts[row["boundary"]]]).items.to_pylist()
+        assert row["items"] == expected
+        assert row["document"] is None
+        earlier = [context for context in contexts[: row["boundary"]] if context is not None]
+        assert expected not in [model.parse([context]).items.to_pylist() for context in earlier]
+
+
+def file_fields(name, content):
+    return {"file_name": name, "file": base64.b64encode(content).decode()}
+
+
+def file_formats(tmp_path):
+    """Return the same two documents as files of several formats, with the names of the documents."""
+    texts = ["nothing to see here, just some words", TEXT]
+    pq.write_table(pa.table({"id": ["a", "b"], "text": texts}), tmp_path / "docs.parquet")
+    parquet = (tmp_path / "docs.parquet").read_bytes()
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in texts).encode()
+    columns = "\n\n".join("\n".join(f"{word} O" for word in text.split()) for text in texts).encode()
+    return {
+        "docs.parquet": (parquet, ["a", "b"]),
+        "docs without an ending": (parquet, ["a", "b"]),
+        "docs.jsonl": (lines, ["line 1", "line 2"]),
+        "docs.jsonl.gz": (gzip.compress(lines), ["line 1", "line 2"]),
+        "docs.conll": (columns.replace(b"\n\n", b"\n\n-DOCSTART- O\n\n"), ["line 1", "line 11"]),
+        "docs.txt": (TEXT.encode(), ["docs.txt"]),
+        "/etc/passwd": (TEXT.encode(), ["passwd"]),
+    }
+
+
+@pytest.mark.parametrize("name", ["backoff", "padded", "right", "letters"])
+def test_a_file_is_ranked_whatever_its_format(client, tmp_path, name):
+    expected = {tuple(row["items"]): row for row in post(client, "rank", text=TEXT, model=name, top=1000)["ranking"]}
+    for file, (content, documents) in file_formats(tmp_path).items():
+        found = post(client, "rank", **file_fields(file, content), model=name, top=1000)
+        rows = {tuple(row["items"]): row for row in found["ranking"]}
+        assert set(expected) <= set(rows), file
+        for items, row in expected.items():
+            assert (rows[items]["log_ratio"], rows[items]["lower"]) == (row["log_ratio"], row["lower"])
+            if rows[items]["document"] == documents[-1]:
+                assert rows[items]["boundary"] == row["boundary"]
+        assert {row["document"] for row in rows.values()} == set(documents)
+        assert found["documents"] == len(documents)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("a.png", b"\x89PNG\r\n\x1a\n\x00\x00", "a.png, line 1 is not valid UTF-8"),
+        ("a.parquet", b"PAR1" + bytes(100), "a.parquet: "),
+        ("a.csv", b"ngram,f_nu,f_de\na b,1,2\n", "a.csv holds contexts, not documents"),
+        ("../../secret.jsonl", b"{]", "secret.jsonl, line 1"),
+        ("large.txt.gz", gzip.compress((TEXT + "\n").encode() * 60_000), "unpacks to more than 2,400,000 bytes"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_with_a_sentence(client, file, content, message):
+    answer = client.post("/api/rank", json={**file_fields(file, content), "model": "backoff"})
+    assert answer.status_code == 422
+    assert message in answer.json()["error"]["message"]
+    assert ".." not in answer.json()["error"]["message"]
+
+
+def test_a_ranking_is_of_a_text_or_of_a_file(client):
+    for fields in ({}, {"text": TEXT, **file_fields("a.txt", b"a b c")}):
+        answer = client.post("/api/rank", json={**fields, "model": "backoff"})
+        assert (answer.status_code, answer.json()["error"]["message"]) == (422, "send either a text or a file")
+    answer = client.post("/api/rank", json={"file": "abc", "model": "backoff"})
+    assert answer.status_code == 422
+    assert answer.json()["error"]["message"].startswith("file: ")
+
+
+def test_models_say_in_words_what_they_compare(tmp_path):
+    for name, options in {"left": {}, "right": {"side": "right"}}.items():
+        counts = rg.count([{"text": TEXT, "spans": [(4, 5, "LOC")]}], n=2, **options)
+        rg.fit(counts, "LOC", "product").save(tmp_path / f"{name}.rgm")
+        rg.fit(counts, "LOC", "product", denominator="all").save(tmp_path / f"{name} all.rgm")
+    counts = rg.count(numerator=[{"text": TEXT}], denominator=[{"text": "we were there"}], n=2)
+    rg.fit(counts, estimator="product").save(tmp_path / "two.rgm")
+    listed = served_on(*sorted(tmp_path.glob("*.rgm"))).get("/api/models").json()["models"]
+    assert [(model["here"], model["elsewhere"]) for model in listed] == [
+        ("before LOC", "anywhere"), ("before LOC", "elsewhere"), ("after LOC", "anywhere"),
+        ("after LOC", "elsewhere"), ("in the numerator", "in the denominator"),
+    ]  # fmt: skip
+
+
+def test_the_strongest_items_of_a_position_are_in_the_order_of_their_log_ratio(client):
+    for name in MODELS:
+        for row in client.get(f"/api/models/{name}").json()["strongest_by_position"]:
+            strongest = {
+                side: [entry["log_ratio"] for entry in row[f"strongest_{side}"]] for side in ("for", "against")
+            }
+            assert strongest["for"] == sorted(strongest["for"], reverse=True)
+            assert strongest["against"] == sorted(strongest["against"])
 
 
 def test_models_are_described(client):

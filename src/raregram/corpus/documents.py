@@ -175,7 +175,9 @@ def expand(sources: Any) -> list[str]:
     for source in [sources] if isinstance(sources, str | os.PathLike) else sources:
         name = os.fspath(source)
         with naming(name):
-            if Path(name).is_dir():
+            if isinstance(name, BufferedFile):
+                found.append(name)
+            elif Path(name).is_dir():
                 inside = sorted(_visible_files(Path(name), "**/*"))
                 if not inside:
                     raise FileError(f"there is no file in the folder {name}")

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from raregram.counts.count import NUMERATOR
 from raregram.counts.spans import Span
 from raregram.counts.storage import SpanRows
 from raregram.counts.table import LARGEST_TOTAL, Counts
@@ -100,6 +101,17 @@ class Settings:
     def nearest(self) -> int:
         """The position next to the boundary."""
         return self.n - 1 if self.side == "left" else 0
+
+    @property
+    def conditions(self) -> tuple[str, str]:
+        """Where the contexts of the numerator stand and where those of the denominator do, in words.
+
+        Two plain samples have no boundaries with a label; all that a model knows of them is the target's name.
+        """
+        if self.target == NUMERATOR:
+            return "in the numerator", "in the denominator"
+        here = f"{'before' if self.side == 'left' else 'after'} {self.target}"
+        return here, "anywhere" if self.denominator == "all" else "elsewhere"
 
     @property
     def lam0(self) -> float:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from raregram import __version__
+from raregram.errors import ParameterError
 from raregram.measure.rank import best_boundaries
 from raregram.measure.score import boundaries_of, boundary_scores, first_and_last, split_text
 from raregram.models.ratios import Floats
 from raregram.serve import schemas
 from raregram.serve.errors import too_long
+from raregram.serve.files import Split, from_file, from_text
 from raregram.serve.models import ReadyModel
 from raregram.serve.registry import Registry
 from raregram.show.write import finite
@@ -53,6 +55,7 @@ def models(registry: Registry, path: Mapping[str, str], check: Check) -> Json:
     for served in registry:
         s = served.model.settings
         fields = {name: getattr(s, name) for name in ("target", "estimator", "n", "side", "kind", "pad")}
+        fields |= dict(zip(("here", "elsewhere"), s.conditions, strict=True))
         listed.append({"name": served.name, "settings": str(s), "interval": served.has_interval, **fields})
     return {"version": __version__, "max_bytes": registry.options.max_bytes, "models": listed}
 
@@ -151,26 +154,38 @@ def changes(registry: Registry, request: schemas.ChangesRequest, check: Check) -
 
 
 def rank(registry: Registry, request: schemas.RankRequest, check: Check) -> Json:
-    """Return the best boundaries of a text."""
+    """Return the best boundaries of a text, or of the documents of a file."""
     served = registry.get(request.model)
     model, s = served.model, served.model.settings
-    level = request.level if served.has_interval and request.by == "lower" else None
-    if request.by == "lower":
-        model.interval([], request.level)  # raises where there is none
-    items = split_text(request.text, s.kind)
+    level = request.level if request.by == "lower" else None
+    if level is not None:
+        model.interval([], level)  # raises where there is none
+    parts: list[Split] = []
     best, contexts = None, 0
-    for piece in boundaries_of(model, items, np.array([len(items)]), pa.array([""])):
-        check()
-        best = best_boundaries(model, piece, request.top, level, best)
-        contexts += len(piece)
+    for part in _documents(request, model, registry.options.max_bytes):
+        for piece in boundaries_of(model, part.items, part.lengths, pa.array(part.numbers)):
+            check()
+            best = best_boundaries(model, piece, request.top, level, best)
+            contexts += len(piece)
+        parts.append(part)
     ranking = []
     for i, row in enumerate(best.to_pylist() if best is not None else [], 1):
-        here = row["position"]
-        context = items[max(here - s.n, 0) : here] if s.side == "left" else items[here : here + s.n]
-        ends = model.interval([context.to_pylist()], request.level)[0].tolist() if served.has_interval else [None] * 2
+        part = next(part for part in parts if row["document"] in part.numbers)
+        context = part.context(row["document"], row["position"], s)
+        ends = model.interval([context], request.level)[0].tolist() if served.has_interval else [None] * 2
         found = {"rank": i, "log_ratio": finite(row["log_ratio"]), "lower": ends[0], "upper": ends[1]}
-        ranking.append({**found, "items": context.to_pylist()})
-    return {"contexts": contexts, "ranking": ranking}
+        where = {"document": part.name(row["document"]), "position": row["position"]}
+        ranking.append({**found, "items": context, **where, "left": row["left"], "right": row["right"]})
+    return {"documents": sum(len(part.numbers) for part in parts), "contexts": contexts, "ranking": ranking}
+
+
+def _documents(request: schemas.RankRequest, model: ReadyModel, max_bytes: int) -> Iterator[Split]:
+    """Return the documents of a request."""
+    if request.file is not None and request.text is None:
+        return from_file(request.file_name, request.file, model, max_bytes)
+    if request.text is not None and request.file is None:
+        return from_text(request.text, model)
+    raise ParameterError("send either a text or a file")
 
 
 def _json_floats(values: Floats) -> Any:

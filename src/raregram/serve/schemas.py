@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError
 
 from raregram.serve.errors import RequestError
 
@@ -139,9 +139,15 @@ class ChangesResponse(BaseModel):
 
 
 class RankRequest(RequestBody, json_schema_extra={"examples": [{"text": TEXT, "model": "LOC"}]}):
-    """A text whose best contexts are wanted."""
+    """A text or a file whose best boundaries are wanted."""
 
-    text: str
+    text: str | None = Field(None, description="One document; or else a file.")
+    file: Base64Bytes | None = Field(
+        None, description="The bytes of a file in any format that `raregram count` reads, in Base64."
+    )
+    file_name: Annotated[str, Field(max_length=1000)] = Field(
+        "", description="Its name, by which its format is known where the content does not tell."
+    )
     model: ModelName
     top: Annotated[int, Field(ge=1, le=10_000)] = 100
     by: Literal["log_ratio", "lower"] = Field("log_ratio", description="Or by the lower end of the interval.")
@@ -149,19 +155,24 @@ class RankRequest(RequestBody, json_schema_extra={"examples": [{"text": TEXT, "m
 
 
 class Ranked(BaseModel):
-    """A context, with its interval where the estimator has one."""
+    """A boundary: its context, the interval where the estimator has one, and where it is."""
 
     rank: int
     log_ratio: Number
     lower: Number | None
     upper: Number | None
     items: list[str]
+    document: str | None = Field(description="In a file: the document's id, line or row.")
+    position: int = Field(description="How many items of the document stand before it.")
+    left: str = Field(description="The text before it,")
+    right: str = Field(description="and behind it.")
 
 
 class RankResponse(BaseModel):
-    """The best contexts of a text, each once."""
+    """The best boundaries of a text or a file."""
 
-    contexts: int = Field(description="How many contexts the text has.")
+    documents: int = Field(description="How many documents were read; a text is one.")
+    contexts: int = Field(description="How many contexts they have.")
     ranking: list[Ranked]
 
 
@@ -177,6 +188,8 @@ class ModelSummary(BaseModel):
     kind: Literal["words", "letters"]
     pad: bool
     interval: bool = Field(description="Whether it has intervals.")
+    here: str = Field(description="Where the contexts of the numerator stand, in words, e.g. 'before LOC'.")
+    elsewhere: str = Field(description="Where those of the denominator stand, e.g. 'elsewhere'.")
 
 
 class ModelsResponse(BaseModel):

@@ -119,7 +119,7 @@ def strongest(model: Model, sign: int) -> list[Facts]:
 
 
 def strongest_by_position(model: Model) -> list[Facts]:
-    """Return for each position the items with the largest terms for and against the target.
+    """Return for each position the items with the largest terms for and against the target, in order of log ratio.
 
     An estimator of whole N-grams has just one, the N-gram.
     """
@@ -132,11 +132,16 @@ def strongest_by_position(model: Model) -> list[Facts]:
             "position": span.start + 1,
             "stored": len(rows_of[span]),
             "selected": int(rows_of[span].values[:, 2].sum()),
-            "strongest_for": [facts for _, facts in _strongest_of(model, rows_of[span], -1)],
-            "strongest_against": [facts for _, facts in _strongest_of(model, rows_of[span], +1)],
+            "strongest_for": _by_log_ratio(_strongest_of(model, rows_of[span], -1), -1),
+            "strongest_against": _by_log_ratio(_strongest_of(model, rows_of[span], +1), +1),
         }
         for span in spans
     ]
+
+
+def _by_log_ratio(found: list[tuple[float, Facts]], sign: int) -> list[Facts]:
+    """Return the facts of the strongest rows, the largest log ratio (sign -1) or the smallest (+1) first."""
+    return sorted((facts for _, facts in found), key=lambda facts: sign * float(facts["log_ratio"]))
 
 
 def _strongest_of(model: Model, rows: ModelRows, sign: int) -> list[tuple[float, Facts]]:
