@@ -8,6 +8,8 @@ import threading
 import time
 from contextlib import contextmanager
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import raregram as rg
@@ -100,9 +102,10 @@ def browser(downloads, tmp_path_factory):
 
 @pytest.fixture
 def page(browser, service):
-    """The page, just opened; afterwards nothing may have gone wrong in its console or come from elsewhere."""
+    """The page, without its example; afterwards nothing may have gone wrong in its console or come from elsewhere."""
     browser.get(service)
     wait_until_ready(browser)
+    empty(browser)
     browser.get_log("browser")
     yield browser
     asked = browser.execute_script("return performance.getEntriesByType('resource').map((entry) => entry.name)")
@@ -119,6 +122,12 @@ def wait_for(condition, seconds=15.0):
 
 def wait_until_ready(browser):
     wait_for(lambda: browser.find_elements(By.CSS_SELECTOR, "body[data-ready]"))
+
+
+def empty(page):
+    """Clear the text, and wait until the page shows that."""
+    at(page, "#clear").click()
+    wait_for(lambda: not seen(page, "#heat p, #why .figure, #why .context") and not seen(page, "#status")[0])
 
 
 def write(page, text):
@@ -182,6 +191,7 @@ def test_a_change_in_the_middle_is_the_same_as_a_new_text(page):
     wait_for(lambda: not labels(page))
     page.refresh()
     wait_until_ready(page)
+    empty(page)
     write(page, changed)
     assert wait_for(lambda: labels(page)) == found
 
@@ -195,18 +205,50 @@ def test_a_click_explains(page, models):
     explained = model.explain("talks in")
     assert seen(page, "#why .figure strong") == [f"{explained.log_ratio:+.2f}"]
     assert len(seen(page, "#why .terms tbody tr:not(.section)")) == len(explained.terms)
-    assert seen(page, "#why .ends span")[0] == f"{explained.interval[0]:+.2f}".replace("-", MINUS)
+    ends = [f"{end:+.2f}".replace("-", MINUS) for end in explained.interval]
+    assert seen(page, "#why .whisker .lower, #why .whisker .upper") == ends
+    assert seen(page, "#why .whisker .zero") == ["0 (ratio 1)"]
+    assert f"log ratio from {ends[0]} to {ends[1]}" in at(page, "#why").text
+    reach, lower, upper, zero = (
+        page.execute_script("return document.querySelector(arguments[0]).getBoundingClientRect()", f"#why .{name}")
+        for name in ("reach", "lower", "upper", "zero")
+    )
+    assert lower["right"] == pytest.approx(reach["left"], abs=1.5)  # the numbers stand at the ends
+    assert upper["left"] == pytest.approx(reach["right"], abs=1.5)
+    assert (zero["left"] < reach["left"]) == (explained.interval[0] > 0)
+    ratio = float(f"{explained.ratio:.2g}")
+    assert f"log ratio: {ratio:g} times as likely before LOC as elsewhere" in at(page, "#why .figure").text
     wait_for(lambda: seen(page, "#why td.up, #why td.down"))
     at(page, '#why [data-name="PER"]').click()
     wait_for(lambda: "not selected" in at(page, "#why").text or "·" in at(page, "#why").text)
     assert len(page.find_elements(By.CSS_SELECTOR, "#why .terms tbody tr")) == 2
 
 
-def test_ratios_are_shown_with_their_zeros(page):
-    ratios = [160.8, 100, 200.4, 999.9, 20, 1.5, 2, 0.104, 0.0284]
+def test_ratios_are_shown_with_two_digits(page):
+    ratios = [160.8, 100, 200.4, 999.9, 20, 1.5, 2, 0.104, 0.0284, 5_312_345, 1.2e-7, 0, "inf", "nan"]
     script = "import('/static/dom.js').then(({ times }) => arguments[1](arguments[0].map(times)))"
     shown = page.execute_async_script(script, ratios)
-    assert shown == ["161", "100", "200", "1000", "20", "1.5", "2", "0.104", "0.0284"]
+    assert shown[:9] == ["160", "100", "200", "1,000", "20", "1.5", "2", "0.1", "0.028"]
+    assert shown[9:] == ["5,300,000", "1.2e-7", "0", "∞", "\u2013"]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "said"),
+    [
+        (3.21, "3.2 times as likely HERE as ELSEWHERE"),
+        (1 / 27.2, "27 times less likely HERE than ELSEWHERE"),
+        (1.004, "about as likely HERE as ELSEWHERE"),
+        (0.996, "about as likely HERE as ELSEWHERE"),
+        (0, "never seen HERE"),
+        ("inf", "only seen HERE"),
+        ("nan", "the model does not hold this N-gram"),
+    ],
+)
+def test_a_ratio_is_said_in_words_that_the_model_gives(page, ratio, said):
+    script = "import('/static/dom.js').then((dom) => arguments[2](dom.ratioInWords(arguments[0], arguments[1])))"
+    for here, elsewhere in (("before LOC", "elsewhere"), ("in the numerator", "in the denominator")):
+        found = page.execute_async_script(script, ratio, {"here": here, "elsewhere": elsewhere})
+        assert found == said.replace("ELSEWHERE", elsewhere).replace("HERE", here)
 
 
 def test_the_keyboard_is_enough(page):
@@ -245,7 +287,7 @@ def test_an_uploaded_text_is_ranked_searched_and_saved(page, models, tmp_path, d
     best = max({" ".join(words[i : i + 2]) for i in range(len(words) - 1)}, key=lambda c: model.log_ratio([c])[0])
     assert seen(page, "#rank-rows td.text")[0] == best
     at(page, "#rank-search").send_keys("in")
-    wait_for(lambda: all("in" in text.lower() for text in seen(page, "#rank-rows td.text")))
+    wait_for(lambda: all("in" in text.lower() for text in seen(page, "#rank-rows td.text:not(.note)")))
     rows = len(seen(page, "#rank-rows tr"))
     at(page, "#download").click()
     saved = wait_for(lambda: [file for file in downloads.glob("ranking-LOC.csv") if file.stat().st_size])[0]
@@ -260,6 +302,40 @@ def test_an_uploaded_text_is_ranked_searched_and_saved(page, models, tmp_path, d
     wait_for(lambda: seen(page, "#why .figure strong"))
 
 
+def drop(page, name, content, view):
+    """Drop a file on a view of the page."""
+    at(page, f"#tab-{view}").click()
+    page.execute_script(
+        "const transfer = new DataTransfer();"
+        "transfer.items.add(new File([new Uint8Array(arguments[1])], arguments[0]));"
+        "document.body.dispatchEvent("
+        "  new DragEvent('drop', { dataTransfer: transfer, bubbles: true, cancelable: true }))",
+        name,
+        list(content),
+    )
+
+
+def test_a_file_of_another_format_is_read_or_refused(page, tmp_path):
+    pq.write_table(pa.table({"id": ["a", "b"], "text": ["Ann was here", TEXT]}), tmp_path / "docs.parquet")
+    parquet = (tmp_path / "docs.parquet").read_bytes()
+    drop(page, "docs.parquet", parquet, "rank")
+    wait_for(lambda: seen(page, "#rank-rows tr"))
+    assert "2 documents have" in seen(page, "#rank-count")[0]
+    assert set(seen(page, "#rank-rows td.note:last-child")) == {
+        "a, gap 2", "a, gap 3", *(f"b, gap {gap}" for gap in range(2, len(TEXT.split()) + 1))
+    }  # fmt: skip
+    drop(page, "picture.png", b"\x89PNG\r\n\x1a\n\0", "rank")
+    assert wait_for(lambda: seen(page, "#alert:not([hidden])")) == ["picture.png, line 1 is not valid UTF-8"]
+    for name, content in (("docs.parquet", parquet), ("zeros", bytes(9)), ("latin", b"caf\xe9")):
+        drop(page, name, content, "read")
+        refused = [f"{name} is not plain text. The Rank view reads files of other formats."]
+        wait_for(lambda refused=refused: seen(page, "#alert:not([hidden])") == refused)
+        assert not labels(page)
+    drop(page, "text.txt", TEXT.encode(), "read")
+    wait_for(lambda: shown_text(page) == TEXT)
+    assert not seen(page, "#alert:not([hidden])")
+
+
 def test_an_error_is_shown_kindly_and_goes_away(page):
     write(page, "word " * 700_000)
     shown = wait_for(lambda: seen(page, "#alert:not([hidden])"))
@@ -272,7 +348,7 @@ def test_an_error_is_shown_kindly_and_goes_away(page):
     page.execute_script("document.getElementById('text').value = 'short'")
     at(page, "#rank-form button").click()
     shown = wait_for(lambda: seen(page, "#alert:not([hidden])"))
-    assert shown == ["There is no whole context in this text: the model wants 2 words in a row."]
+    assert shown == ["There is no context in it: the model reads 2 words beside a gap."]
 
 
 def test_a_service_that_is_gone_is_named(browser, models):
@@ -333,6 +409,93 @@ def test_letters_have_gaps_too(page):
     wait_for(lambda: len(labels(page)) == len("Ann in\tOslo") - 2)
     at(page, '.gap[data-boundary="7"]').click()
     wait_for(lambda: seen(page, "#why .context bdi") == ["i", "n", "⇥"])
+    assert seen(page, "#heat bdi") == [*"Ann␣in⇥Oslo"]
+    at(page, '.gap[data-boundary="4"]').click()
+    wait_for(lambda: seen(page, "#why .context bdi") == ["n", "n", "␣"])
+
+
+def test_no_line_of_letters_ends_within_a_word(page):
+    at(page, "#kinds button:nth-child(2)").click()
+    text = " ".join([TEXT, TEXT.replace(" ", "\u2003"), TEXT + "\n"])
+    write(page, text)
+    wait_for(lambda: f"{len(text)} letters" in seen(page, "#status"))
+    tops = page.execute_script(
+        "return [...document.querySelectorAll('#heat bdi')].map((letter) => [letter.textContent, letter.offsetTop])"
+    )
+    assert len(tops) == len(text)
+    lines = [[]]
+    for (_, before), (letter, top) in zip([tops[0], *tops[:-1]], tops, strict=True):
+        lines += [[]] if top != before else []
+        lines[-1].append(letter)
+    assert len(lines) > 5
+    assert all(line[-1] in "␣↵" for line in lines[:-1])
+
+
+def test_the_switch_shows_which_kind_is_on(page):
+    for chosen in (1, 2, 1):
+        at(page, f"#kinds button:nth-child({chosen})").click()
+        pressed = [
+            page.find_elements(By.CSS_SELECTOR, "#kinds button")[i].get_attribute("aria-pressed") for i in (0, 1)
+        ]
+        assert pressed == [str(i == chosen).lower() for i in (1, 2)]
+        colours = page.execute_script(
+            "return [...document.querySelectorAll('#kinds button')].map((b) => getComputedStyle(b).backgroundColor)"
+        )
+        assert colours[0] != colours[1]
+
+
+def test_the_first_gap_with_a_score_is_explained_from_the_start(browser, service):
+    browser.get(service)
+    wait_until_ready(browser)
+    wait_for(lambda: seen(browser, "#why .terms"))
+    gaps = browser.find_elements(By.CSS_SELECTOR, ".gap")
+    assert [gap.get_attribute("aria-current") for gap in gaps] == ["true"] + [None] * (len(gaps) - 1)
+    words = seen(browser, "#heat bdi")
+    assert seen(browser, "#why .context bdi") == words[: int(gaps[0].get_attribute("data-boundary"))]
+    assert browser.switch_to.active_element.tag_name == "body"  # nothing takes the focus
+
+
+def test_a_gap_without_context_says_so(page):
+    write(page, "Rome")
+    wait_for(lambda: seen(page, "#heat bdi"))
+    none = page.find_elements(By.CSS_SELECTOR, "#heat .none")
+    assert none[0].get_attribute("title") == "no context here"
+    assert none[0].get_attribute("aria-label") == "gap 0 before Rome: no context here"
+    assert labels(page) or seen(page, "#why") == ["No gap of this text has a context yet. Write more."]
+    assert "no context here" in at(page, "#scale").text
+    assert "150 or more" in at(page, "#scale").text
+
+
+def test_words_are_those_of_the_models(browser, models, tmp_path):
+    counts = rg.count(numerator=[{"text": TEXT}] * 3, denominator=[{"text": "Ann was here"}], n=2)
+    rg.fit(counts, estimator="product").save(tmp_path / "two.rgm")
+    with running(str(tmp_path / "two.rgm")) as url:
+        browser.get(url)
+        wait_until_ready(browser)
+        assert "likelier in the numerator than in the denominator" in at(browser, "#hint").text
+        at(browser, "#tab-rank").click()
+        assert "likelier in the numerator than in the denominator" in at(browser, "#rank-about").text
+        at(browser, "#tab-models").click()
+        heads = wait_for(lambda: seen(browser, "#model h3"))
+        assert heads[0] == "Likelier in the numerator at position 2 of 2"
+        assert "contexts in the denominator (n_de)" in seen(browser, "#model dt")
+        shown = browser.find_element(By.TAG_NAME, "body").text
+        assert "before" not in shown
+    with running(*models) as url:
+        browser.get(url)
+        wait_until_ready(browser)
+        assert "likelier before LOC or before PER than elsewhere" in at(browser, "#hint").text
+
+
+def test_the_strongest_items_are_in_the_order_of_the_number_shown(page):
+    at(page, "#tab-models").click()
+    wait_for(lambda: seen(page, "#model .pair td"))
+    for position in page.find_elements(By.CSS_SELECTOR, ".pillars button"):
+        position.click()
+        for column, sign in ((1, -1), (2, 1)):
+            shown = seen(page, f"#model .pair > div:nth-child({column}) td:nth-child(4)")
+            numbers = [sign * float(number.replace(MINUS, "-")) for number in shown]
+            assert numbers == sorted(numbers)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -345,7 +508,6 @@ def test_it_fits_in_both_themes_and_on_a_phone(page, service, theme, width):
     try:
         page.get(service)
         wait_until_ready(page)
-        at(page, "#sample").click()
         gap = wait_for(lambda: page.find_elements(By.CSS_SELECTOR, ".gap"))[3]
         gap.click()
         wait_for(lambda: seen(page, "#why .terms"))

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from raregram.atomic import PathLike
 from raregram.counts.spans import Span, span_names, unit_spans
@@ -150,13 +151,14 @@ def _strongest_of(model: Model, rows: ModelRows, sign: int) -> list[tuple[float,
     strength = sign * rows.terms * (frequency if model.estimator.by_frequency else 1)
     candidates = np.flatnonzero(np.isfinite(strength) & (strength < 0))
     best = candidates[np.argsort(strength[candidates], kind="stable")[:STRONGEST]]
+    vocabulary = model.estimator.vocabulary if len(best) else pa.array([], pa.string())
     where: Facts = {"first_position": None if rows.span.layer == "any" else rows.span.start + 1}
     where |= {"shapes": True} if rows.span.layer == "shape" else {}
     return [
         (
             strength[row],
             {
-                "items": model.estimator.vocabulary.take(rows.keys[row]).to_pylist(),
+                "items": vocabulary.take(rows.keys[row]).to_pylist(),
                 **where,
                 "f_nu": int(rows.values[row, 0]),
                 "f_de": int(rows.values[row, 1]),

@@ -5,12 +5,12 @@ export const $ = (id) => document.getElementById(id);
 export function make(tag, properties = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
-    if (value === null || value === undefined || value === false) continue;
+    if (value === null || value === undefined || (value === false && !name.startsWith("aria-"))) continue;
     if (name === "class") node.className = value;
     else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (name.startsWith("--")) node.style.setProperty(name, value);
     else if (name === "style") Object.assign(node.style, value);
-    else node.setAttribute(name, value === true ? "" : value);
+    else node.setAttribute(name, value === true && !name.startsWith("aria-") ? "" : value);
   }
   node.append(...children.flat().filter((child) => child !== null));
   return node;
@@ -26,11 +26,23 @@ export function signed(number, digits = 2) {
   return (x < 0 ? "−" : "+") + Math.abs(x).toFixed(digits);
 }
 
+// A ratio with two digits: more of them would say nothing.
 export function times(number) {
   const x = value(number);
   if (Number.isNaN(x)) return "–";
   if (!Number.isFinite(x)) return "∞";
-  return x >= 1000 || (x > 0 && x < 0.001) ? x.toExponential(1) : String(Number(x.toPrecision(3)));
+  if (x >= 1e7 || (x > 0 && x < 1e-4)) return x.toExponential(1).replace("e+", "e");
+  return x.toLocaleString("en", { maximumSignificantDigits: 2 });
+}
+
+// A ratio in words, for a model that says what it compares.
+export function ratioInWords(number, { here, elsewhere }) {
+  const x = value(number);
+  if (Number.isNaN(x)) return "the model does not hold this N-gram";
+  if (x === 0) return `never seen ${here}`;
+  if (x === Infinity) return `only seen ${here}`;
+  if (times(x) === "1" || times(1 / x) === "1") return `about as likely ${here} as ${elsewhere}`;
+  return x > 1 ? `${times(x)} times as likely ${here} as ${elsewhere}` : `${times(1 / x)} times less likely ${here} than ${elsewhere}`;
 }
 
 export const count = (number) => (number === null || number === undefined ? "–" : number.toLocaleString("en"));
@@ -45,6 +57,19 @@ export function shown(item) {
 }
 
 export const item = (text) => make("bdi", {}, shown(text));
+
+export const isSpace = (text) => text !== "" && text.trim() === "";
+
+// The items of an N-gram: words with a space between them; letters next to each other, and no line ends within a word.
+export function ngram(items, kind) {
+  if (kind === "words") return items.flatMap((word) => [item(word), " "]);
+  const words = [[]];
+  for (const letter of items) {
+    words.at(-1).push(item(letter));
+    if (isSpace(letter)) words.push([]);
+  }
+  return words.map((letters) => make("span", { class: "word" }, letters));
+}
 
 // A bar to the right for what speaks for the target, to the left for what speaks against it.
 export function bar(number, scale) {

@@ -1,11 +1,11 @@
 // The page: what is typed goes to the heat map, a gap to its explanation, and the tabs to the other views.
 
 import { $, alertUser, count, make, makeTabs, select } from "./dom.js";
-import { HeatMap } from "./heat.js";
+import { HeatMap, NARROW, drawScale } from "./heat.js";
 import { ModelView } from "./models.js";
 import { Ranking } from "./rank.js";
 import { ask } from "./service.js";
-import { Scores, spaces } from "./text.js";
+import { Scores, readText, spaces } from "./text.js";
 import { Why } from "./why.js";
 
 const EXAMPLE = `Finance ministers of the seven largest industrial nations will hold two days of talks next month in Paris, a spokesman for the Treasury said. The meeting was called after Prime Minister Nakasone told reporters in Tokyo that the dollar had fallen far enough. Officials from West Germany and Japan are expected to be there, but a source close to the talks said that Treasury Secretary James Baker may stay in Washington.`;
@@ -20,15 +20,29 @@ async function start() {
   const found = await ask("/api/models");
   state.models = found.models.map((model, place) => ({ ...model, label: model.name, colour: `k${place % 6}` }));
   state.kind = state.models[0].kind;
-  state.ranking = new Ranking(state.models, () => $("text").value, (items, model) => { open("read"); why.explain(items, model); });
+  state.ranking = new Ranking(state.models, found.max_bytes, () => $("text").value, (items, model) => { open("read"); why.explain(items, model); });
   state.modelView = new ModelView(state.models);
   makeTabs($("views"), (tab) => open(tab.getAttribute("aria-controls")));
   $("text").addEventListener("input", () => soon(PAUSE));
   $("sample").addEventListener("click", () => fill(EXAMPLE));
   $("clear").addEventListener("click", () => { fill(""); $("text").focus(); });
+  document.addEventListener("dragover", (event) => { if (event.dataTransfer.types.includes("Files")) event.preventDefault(); });
+  document.addEventListener("drop", drop);
+  $("scale").replaceChildren(...drawScale());
   drawKinds();
   newScores();
-  if ($("text").value) soon(0);
+  if (!$("text").value) $("text").value = EXAMPLE; // so that there is something to see
+  soon(0);
+}
+
+// A file is ranked or, in the other views, read.
+async function drop(event) {
+  const files = event.dataTransfer.files;
+  if (!files.length) return;
+  event.preventDefault();
+  if (!$("rank").hidden) return state.ranking.take(files);
+  open("read");
+  await readText(files[0]).then(fill, (error) => alertUser(error.message));
 }
 
 function fill(text) {
@@ -54,7 +68,10 @@ async function update() {
     if (scores !== state.scores || running.signal.aborted) return;
     alertUser("");
     draw(text);
+    if (heat.current === null && !NARROW.matches) heat.current = heat.first();
+    heat.mark();
     if (heat.current !== null) explain(heat.current);
+    else why.clear(text.trim() && heat.first() === null ? "No gap of this text has a context yet. Write more." : undefined);
   } catch (error) {
     if (error.name === "AbortError") return;
     $("status").textContent = "";
@@ -72,7 +89,16 @@ const ofKind = () => state.models.filter((model) => model.kind === state.kind);
 const shownModels = () => ofKind().filter((model) => !state.hidden.has(model.name));
 
 function explain(boundary) {
-  why.show(state.scores.items, boundary, shownModels(), why.chosen);
+  const { items, scores } = state.scores;
+  why.show(items, boundary, shownModels().filter((model) => scores[model.name][boundary] !== null), why.chosen);
+}
+
+// Say what a high stripe means, for the models that are shown.
+function drawHint() {
+  const compared = new Map(); // what is elsewhere for some models, with what is here for each of them
+  for (const { here, elsewhere } of shownModels()) compared.set(elsewhere, (compared.get(elsewhere) ?? new Set()).add(here));
+  const likelier = [...compared].map(([elsewhere, here]) => `${[...here].join(" or ")} than ${elsewhere}`).join(", or ");
+  $("hint").textContent = `A stripe is high where the context is likelier ${likelier}. Click a gap, or use the arrow keys, to see why.`;
 }
 
 function newScores() {
@@ -81,6 +107,7 @@ function newScores() {
     type: "button", class: `chip ${model.colour}`, "aria-pressed": !state.hidden.has(model.name),
     title: `${model.settings}; contexts of ${model.n} ${model.kind} on the ${model.side}`, onclick: (event) => toggle(model, event.currentTarget),
   }, make("i"), model.label)));
+  drawHint();
 }
 
 function toggle(model, chip) {
@@ -89,13 +116,14 @@ function toggle(model, chip) {
   if (hide) state.hidden.add(model.name);
   else state.hidden.delete(model.name);
   chip.setAttribute("aria-pressed", !hide);
+  drawHint();
   draw();
 }
 
 function drawKinds() {
   const kinds = [...new Set(state.models.map((model) => model.kind))];
   $("kinds").hidden = kinds.length < 2;
-  $("kinds").replaceChildren(...kinds.map((kind) => make("button", { type: "button", class: "chip small", "aria-pressed": kind === state.kind, onclick: () => {
+  $("kinds").replaceChildren(...kinds.map((kind) => make("button", { type: "button", "aria-pressed": kind === state.kind, onclick: () => {
     state.kind = kind;
     heat.current = null;
     why.clear();

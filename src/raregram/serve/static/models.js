@@ -1,10 +1,10 @@
 // The model view: settings and totals, how many items are selected at each position, and the strongest of them.
 
-import { $, alertUser, bar, count, item, make, makeTabs, select, signed, value } from "./dom.js";
+import { $, alertUser, bar, count, make, makeTabs, ngram, select, signed, value } from "./dom.js";
 import { ask } from "./service.js";
 
 const HIDDEN = new Set(["name", "kind", "file", "strongest_for", "strongest_against", "strongest_by_position", "digest", "corpus", "selected_by_position", "items_stored_by_position", "shapes_stored_by_position"]);
-const NAMES = { n_nu: "contexts at the target (n_nu)", n_de: "contexts elsewhere (n_de)", items: "kind of items", lam0: "lam0 (neutral lam)" };
+const NAMES = { items: "kind of items", lam0: "lam0 (neutral lam)" };
 
 export class ModelView {
   constructor(models) {
@@ -18,6 +18,7 @@ export class ModelView {
     this.current = name;
     const list = $("model-tabs");
     select(list, [...list.children].find((tab) => tab.dataset.name === name));
+    $("model").replaceChildren(make("p", { class: "soft" }, "Reading the model …"));
     try {
       this.draw(await ask(`/api/models/${encodeURIComponent(name)}`));
     } catch (error) {
@@ -26,8 +27,10 @@ export class ModelView {
   }
 
   draw(facts) {
+    const model = this.models.find((other) => other.name === facts.name);
+    const names = { ...NAMES, n_nu: `contexts ${model.here} (n_nu)`, n_de: `contexts ${model.elsewhere} (n_de)` };
     const settings = Object.entries(facts).filter(([fact]) => !HIDDEN.has(fact));
-    const list = settings.map(([fact, x]) => make("div", {}, make("dt", {}, NAMES[fact] ?? fact.replaceAll("_", " ")), make("dd", {}, told(x))));
+    const list = settings.map(([fact, x]) => make("div", {}, make("dt", {}, names[fact] ?? fact.replaceAll("_", " ")), make("dd", {}, told(x))));
     const digest = [["corpus", "digest of the counts"], ["digest", "digest of the model"]].filter(([fact]) => facts[fact])
       .map(([fact, said]) => make("div", { class: "long" }, make("dt", {}, said), make("dd", {}, facts[fact])));
     const pair = make("div", { class: "pair" });
@@ -38,7 +41,7 @@ export class ModelView {
       count(position.selected), make("i", { style: { height: `${(100 * position.selected) / tallest}%` } }), positions.length > 1 ? `${position.position}` : "whole")));
     const choose = (tab) => {
       select(pillars, tab);
-      drawPosition(pair, positions[[...pillars.children].indexOf(tab)], facts);
+      drawPosition(pair, positions[[...pillars.children].indexOf(tab)], model);
     };
     makeTabs(pillars, choose);
     $("model").replaceChildren(
@@ -48,22 +51,27 @@ export class ModelView {
   }
 }
 
-function drawPosition(pair, position, facts) {
+function drawPosition(pair, position, model) {
   const all = [...position.strongest_for, ...position.strongest_against];
   const scale = Math.max(...all.map((entry) => Math.abs(value(entry.log_ratio))).filter(Number.isFinite), 0) || 1;
-  const where = position.strongest_for[0]?.items.length > 1 ? "" : ` at position ${position.position} of ${facts.n}`;
-  const column = (title, entries) => make("div", {}, make("h3", {}, title + where), make("table", {}, make("tbody", {}, entries.map((entry) => make("tr", {},
-    make("td", { class: "text" }, entry.items.flatMap((word) => [item(word), " "])),
-    make("td", { class: "note", title: "f_nu : f_de" }, `${count(entry.f_nu)} : ${count(entry.f_de)}`),
+  const where = all[0]?.items.length > 1 ? "" : ` at position ${position.position} of ${model.n}`;
+  const heads = () => [["item", "text"], ["f_nu", ""], ["f_de", ""], ["log ratio", ""], ["", ""]].map(([name, kind]) => make("th", { class: kind, scope: "col" }, name));
+  const row = (entry) => make("tr", {},
+    make("td", { class: "text" }, ngram(entry.items, model.kind)),
+    make("td", { class: "note" }, count(entry.f_nu)),
+    make("td", { class: "note" }, count(entry.f_de)),
     make("td", {}, signed(entry.log_ratio)),
-    bar(entry.log_ratio, scale))))), entries.length ? "" : make("p", { class: "soft" }, "none"));
-  pair.replaceChildren(column("Strongest for", position.strongest_for), column("Strongest against", position.strongest_against));
+    bar(entry.log_ratio, scale));
+  const column = (title, entries) => make("div", {}, make("h3", {}, title + where), entries.length
+    ? make("table", {}, make("thead", {}, make("tr", {}, heads())), make("tbody", {}, entries.map(row)))
+    : make("p", { class: "soft" }, "none"));
+  pair.replaceChildren(column(`Likelier ${model.here}`, position.strongest_for), column(`Less likely ${model.here}`, position.strongest_against));
 }
 
 function told(x) {
   if (x === null) return "none";
   if (typeof x === "boolean") return x ? "yes" : "no";
-  if (typeof x === "number") return Number.isInteger(x) ? count(x) : (Math.abs(x) < 0.001 ? x.toExponential(3) : String(Number(x.toPrecision(6))));
+  if (typeof x === "number") return Number.isInteger(x) ? count(x) : (Math.abs(x) < 0.001 ? x.toExponential(2) : String(Number(x.toPrecision(3))));
   if (Array.isArray(x)) return x.map(told).join(" ");
   if (typeof x === "object") return Object.entries(x).map(([name, y]) => `${name}: ${told(y)}`).join(", ") || "none";
   return x;

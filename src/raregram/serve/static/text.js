@@ -21,10 +21,28 @@ export function spaces(text, kind) {
   return [...found, text.slice(end)];
 }
 
+// The items beside a boundary: n of them, or as many as there are.
 export function context(items, boundary, model) {
   const [low, high] = model.side === "left" ? [boundary - model.n, boundary] : [boundary, boundary + model.n];
-  const found = items.slice(Math.max(low, 0), Math.min(high, items.length));
-  return found.length === model.n || model.pad ? found : null;
+  return items.slice(Math.max(low, 0), high);
+}
+
+// The text of a file; one that holds anything else is refused.
+export async function readText(file) {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+    if (!text.startsWith("PAR1") && !text.includes("\0")) return text;
+  } catch { /* it is not UTF-8 */ }
+  throw new Error(`${file.name} is not plain text. The Rank view reads files of other formats.`);
+}
+
+export function base64(file) {
+  return new Promise((done, failed) => {
+    const reader = new FileReader();
+    reader.onload = () => done(reader.result.slice(reader.result.indexOf(",") + 1));
+    reader.onerror = () => failed(new Error(`${file.name} cannot be read.`));
+    reader.readAsDataURL(file);
+  });
 }
 
 // The log ratios of a text that is being typed: only the boundaries that a change can reach are asked for again.
