@@ -226,6 +226,18 @@ def test_the_page_is_self_contained_and_complete(results, tmp_path):
         assert finding.numbers.split(";")[0] in page
 
 
+def test_the_contents_lead_to_every_section(results, tmp_path):
+    for articles in (results["articles"], []):
+        page = write_report({**results, "articles": articles}, tmp_path).read_text()
+        links = dict(re.findall(r'<li><a href="#([^"]+)">([^<]+)</a></li>', page))
+        headings = dict(re.findall(r'<h2 id="([^"]+)">([^<]+)</h2>', page))
+        assert links == headings
+        assert list(links) == list(headings)
+        assert list(headings.values())[:2] == ["Results at a glance", "Data"]
+        assert "F1 by number of selected items" in headings.values()
+        assert ("articles" in headings) == bool(articles)
+
+
 def test_hostile_names_are_shown_as_text(results, tmp_path):
     odd = json.loads(json.dumps(results).replace("LOC", "<b>&LOC"))
     page = write_report(odd, tmp_path).read_text()

@@ -27,6 +27,7 @@ class Figure:
     """A drawn figure."""
 
     name: str
+    title: str
     caption: str
     svg: str
     png: bytes
@@ -38,7 +39,7 @@ def figures(results: dict[str, Any]) -> list[Figure]:
 
 
 def _figure_1(results: dict[str, Any]) -> Figure:
-    """F1 over the number of selected items, for every criterion."""
+    """F1 by number of selected items, for every criterion."""
 
     def draw(axes: Any, target: str) -> None:
         for criterion in results["config"]["criteria"]:
@@ -55,12 +56,12 @@ def _figure_1(results: dict[str, Any]) -> Figure:
         axes.set_ylim(bottom=0)
 
     k = results["config"]["k"]
-    caption = f"Figure 1. Test F1 of the top {k:,} over the size of the selection; lam tuned on validation."
-    return _draw(results, "figure-1", caption, "F1", draw)
+    caption = f"Figure 1. Test F1 of the top {k:,} by number of selected items. The lam is tuned on validation."
+    return _draw(results, "figure-1", "F1 by number of selected items", caption, "F1", draw)
 
 
 def _figure_2(results: dict[str, Any]) -> Figure:
-    """Recall over rank, for the back-off estimator, the best selection and all used."""
+    """Recall by rank, for the back-off estimator, the best selection and all used."""
     lines = {
         "backoff": ("#5e3c99", "-"),
         "selective": ("#0072b2", "-"),
@@ -77,12 +78,12 @@ def _figure_2(results: dict[str, Any]) -> Figure:
         axes.set_xlabel("rank")
         axes.set_ylim(0, 1)
 
-    caption = "Figure 2. Recall over rank on test; the dashed line is K. The selection was chosen on validation."
-    return _draw(results, "figure-2", caption, "recall", draw)
+    caption = "Figure 2. Test recall by rank. The dashed line is K. The selection was chosen on validation."
+    return _draw(results, "figure-2", "Recall by rank", caption, "recall", draw)
 
 
 def _figure_3(results: dict[str, Any]) -> Figure:
-    """F1 over the size of the model."""
+    """F1 by model size."""
 
     def draw(axes: Any, target: str) -> None:
         cells = [*backoff_curve(results, target, "max_bytes"), chosen(results, target, "backoff")]
@@ -96,11 +97,11 @@ def _figure_3(results: dict[str, Any]) -> Figure:
         axes.set_xlabel("bytes of the model in memory")
         axes.set_ylim(bottom=0)
 
-    caption = "Figure 3. Test F1 over the size of the model, all chosen on validation."
-    return _draw(results, "figure-3", caption, "F1", draw)
+    caption = "Figure 3. Test F1 by model size. Settings are chosen on validation."
+    return _draw(results, "figure-3", "F1 by model size", caption, "F1", draw)
 
 
-def _draw(results: dict[str, Any], name: str, caption: str, y_label: str, draw: Any) -> Figure:
+def _draw(results: dict[str, Any], name: str, title: str, caption: str, y_label: str, draw: Any) -> Figure:
     """Draw one panel a target, side by side, with one legend."""
     matplotlib = import_matplotlib()
     targets = results["config"]["targets"]
@@ -116,7 +117,7 @@ def _draw(results: dict[str, Any], name: str, caption: str, y_label: str, draw: 
         svg, png = io.StringIO(), io.BytesIO()
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
         figure.savefig(png, format="png", dpi=150, metadata={"Software": None})
-    return Figure(name, caption, svg.getvalue()[svg.getvalue().index("<svg") :], png.getvalue())
+    return Figure(name, title, caption, svg.getvalue()[svg.getvalue().index("<svg") :], png.getvalue())
 
 
 def import_matplotlib() -> Any:

@@ -12,6 +12,23 @@ from raregram.errors import MissingExtraError
 from raregram.show.report.figures import Figure
 from raregram.show.report.tables import Table, chosen, findings, ours
 
+# The sections of the page; those that are a table or a figure have its name, and its title.
+SECTIONS = {
+    "glance": "Results at a glance",
+    "table-2": "",
+    "findings": "The paper's findings, checked on this data",
+    "backoff": "The back-off estimator and the paper's best",
+    "figure-1": "",
+    "figure-2": "",
+    "figure-3": "",
+    "chosen": "",
+    "bands": "",
+    "tables-3-4": "",
+    "table-1": "",
+    "articles": "Test articles with the score of every gap",
+    "about": "Configuration, versions, machine and inputs",
+}
+
 
 def import_jinja2() -> Any:
     """Return the module `jinja2`, or say how to install it."""
@@ -28,8 +45,10 @@ def page(results: dict[str, Any], tables: Sequence[Table], figures: Sequence[Fig
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     environment.filters["show"] = show
     template = environment.from_string((files("raregram.show.report") / "page.html.j2").read_text(encoding="utf-8"))
+    drawn = articles(results)
+    titles = {part.name: part.title for part in (*tables, *figures)}
     rendered: str = template.render(
-        results=results,
+        sections={name: title or titles[name] for name, title in SECTIONS.items() if name != "articles" or drawn},
         config=results["config"],
         tables={table.name: table for table in tables},
         figures={figure.name: figure for figure in figures},
@@ -45,7 +64,7 @@ def page(results: dict[str, Any], tables: Sequence[Table], figures: Sequence[Fig
             }
             for target in results["config"]["targets"]
         ],
-        articles=articles(results),
+        articles=drawn,
         about=json.dumps({name: results[name] for name in ("config", "versions", "machine", "inputs")}, indent=2),
     )
     return rendered
@@ -66,13 +85,17 @@ def articles(results: dict[str, Any]) -> list[str]:
 
 
 def show(value: Any) -> str:
-    """Write a value of a table for people."""
+    """Write a value of a table for people: numbers with three digits, and whole ones with all of them.
+
+    >>> [show(value) for value in (None, "LOC", 394850, 0.3, 0.09326, 1e-05, 30.18, 4.45e8)]
+    ['', 'LOC', '394,850', '0.300', '0.0933', '1e-05', '30.2', '445,000,000']
+    """
     if value is None:
         return ""
     if isinstance(value, bool | str):
         return str(value)
     if isinstance(value, int):
         return f"{value:,}"
-    if 1e-3 <= abs(value) < 1:
-        return f"{value:.4f}"
-    return f"{value:.4g}"
+    if 0.1 <= abs(value) < 1:
+        return f"{value:.3f}"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.3g}"

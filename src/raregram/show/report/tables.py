@@ -91,7 +91,7 @@ def findings(results: dict[str, Any]) -> list[Finding]:
 
 def _findings_of(results: dict[str, Any], target: str) -> Iterator[Finding]:
     plain, tuned = (chosen(results, target, family)["test_f1"] for family in ("all used lam=0", "all used lam*"))
-    numbers = f"F1 {tuned:.4f} against {plain:.4f}"
+    numbers = f"F1 {tuned:.3f} against {plain:.3f}"
     yield Finding(target, "a tuned lam beats lam = 0 (all used)", tuned > plain, numbers)
     f1 = {  # by criterion and size
         name: {size: cell["test_f1"] for size, cell in curve(results, target, name).items()}
@@ -113,7 +113,7 @@ def _findings_of(results: dict[str, Any], target: str) -> Iterator[Finding]:
     for name in [name for name in ("cet", "gss") if name in f1]:
         worst = min((value - tuned for size, value in f1[name].items() if (size or 0) >= 1000), default=0.0)
         claim = f"{name} from 1,000 up equals or beats all used lam*"
-        numbers = f"smallest difference in F1 {worst:+.4f} (equal: within {EQUAL})"
+        numbers = f"smallest difference in F1 {worst:+.3f} (equal: within {EQUAL})"
         yield Finding(target, claim, worst >= -EQUAL, numbers)
     costs = results["targets"][target]["costs"]
     selective, all_used = costs["selective"], costs["all used lam*"]
@@ -138,9 +138,9 @@ def ours(results: dict[str, Any]) -> list[Finding]:
         )
         times = backoff / paper if paper else float("inf")
         kept = small / backoff if backoff else 0.0
-        numbers = f"F1 {backoff:.4f} against {paper:.4f}, {times:.2f} times"
+        numbers = f"F1 {backoff:.3f} against {paper:.3f}, {times:.2f} times"
         found.append(Finding(target, "the back-off estimator beats the paper's best", backoff > paper, numbers))
-        numbers = f"F1 {small:.4f} of {backoff:.4f}, {kept:.1%}"
+        numbers = f"F1 {small:.3f} of {backoff:.3f}, {kept:.1%}"
         found.append(Finding(target, "a back-off model of 1 MB keeps 95 % of its F1", kept >= 0.95, numbers))
     return found
 
@@ -148,24 +148,21 @@ def ours(results: dict[str, Any]) -> list[Finding]:
 def _findings_table(results: dict[str, Any]) -> Table:
     all_findings = [*findings(results), *ours(results)]
     rows = tuple((f.target, f.claim, "held" if f.held else "not held", f.numbers) for f in all_findings)
-    title = "The paper's findings, and those on the back-off estimator"
+    title = "Findings of the paper, and of the back-off estimator"
     return Table("findings", title, ("target", "finding", "here", "numbers"), rows)
 
 
 def _chosen(results: dict[str, Any]) -> Table:
     columns = ("target", "family", "criterion", "size", "lam", "tau", "valid_f1", "test_f1")
     rows = tuple(tuple(entry[column] for column in columns) for entry in results["chosen"])
-    note = (
-        "Everything is chosen on validation, but for the rows that say that their size was read off the test curve, "
-        "as in the paper."
-    )
-    return Table("chosen", "The best of each family", columns, rows, note)
+    note = "Chosen on validation; where a row says so, the size is read off the test curve, as in the paper."
+    return Table("chosen", "Best settings of each method", columns, rows, note)
 
 
 def _table_1(results: dict[str, Any]) -> Table:
     columns = ("n_de", "f_de", "n_nu", "f_nu", "mle", "direct")
     rows = tuple(tuple(row[column] for column in columns) for row in results["table_1"])
-    return Table("table-1", "Table I: MLE and direct estimates, lam = 1e-5", columns, rows)
+    return Table("table-1", "Two estimates of rare ratios", columns, rows, "Table I of the paper, lam = 1e-5.")
 
 
 def _table_2(results: dict[str, Any]) -> Table:
@@ -176,8 +173,11 @@ def _table_2(results: dict[str, Any]) -> Table:
          paper.get((row["split"], row["target"])))
         for row in results["table_2"]
     )  # fmt: skip
-    note = "unseen_share: how many of the test types do not occur in the training data."
-    return Table("table-2", f"Table II: the data, N = {results['config']['n']}", columns, rows, note)
+    note = (
+        f"Table II of the paper, N = {results['config']['n']}. unseen_share is the share of test types that do not "
+        "occur in the training data."
+    )
+    return Table("table-2", "Data", columns, rows, note)
 
 
 def _tuned(results: dict[str, Any]) -> Table:
@@ -193,7 +193,7 @@ def _tuned(results: dict[str, Any]) -> Table:
         for target in results["config"]["targets"]
         for cell in backoff_curve(results, target, "size")
     )
-    return Table("tuned", "Figure 1 in numbers, with the lam tuned for each point", columns, rows)
+    return Table("tuned", "F1 by number of selected items, as a table with the tuned lam", columns, rows)
 
 
 def _costs(results: dict[str, Any]) -> Table:
@@ -205,11 +205,11 @@ def _costs(results: dict[str, Any]) -> Table:
         for name, cost in results["targets"][target]["costs"].items()
     )
     note = (
-        "Mean processor seconds of 10 runs of scoring all test N-grams, encoded before (3 runs from text); "
-        "selection is not included."
+        "Tables III and IV of the paper. Processor seconds to score all test N-grams: the mean of 10 runs on encoded "
+        "N-grams, and of 3 runs from text. Selection is not included."
     )
     columns = ("target", "model", *measured, "paper_seconds", "paper_bytes")
-    return Table("tables-3-4", "Tables III and IV: time and memory", columns, rows, note)
+    return Table("tables-3-4", "Time and memory", columns, rows, note)
 
 
 def _bands(results: dict[str, Any]) -> Table:
@@ -221,7 +221,7 @@ def _bands(results: dict[str, Any]) -> Table:
         for name, evaluation in results["targets"][target]["evaluations"].items()
         for band, metrics in {"all": evaluation["overall"], **evaluation["bands"]}.items()
     )
-    title = "By how often the N-gram was seen in training"
+    title = "Results by how often an N-gram was seen in training"
     return Table("bands", title, columns, rows, f"Of the top {results['config']['k']:,} N-grams.")
 
 
@@ -237,4 +237,4 @@ def _sizes(results: dict[str, Any]) -> Table:
         for cell in results["targets"][target]["rooms"]:
             limit = f"{cell['size']:,} items a position" if cell["size"] else "none"
             rows.append((target, cell["criterion"], limit, cell["bytes"], cell["test_f1"]))
-    return Table("model-size", "F1 over the size of the model", columns, tuple(rows))
+    return Table("model-size", "F1 by model size, as a table", columns, tuple(rows))
