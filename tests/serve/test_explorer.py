@@ -166,11 +166,11 @@ def shown_text(page):
 
 def test_typing_colours_the_gaps(page, models):
     at(page, "#text").send_keys(TEXT)
-    wait_for(lambda: len(labels(page)) == len(TEXT.split()) - 1)
+    wait_for(lambda: len(labels(page)) == len(TEXT.split()))
     loc, per = (rg.Model.load(path) for path in models[:2])
     words = TEXT.split()
-    for start, label in enumerate(labels(page)):
-        context = " ".join(words[start : start + 2])
+    for boundary, label in enumerate(labels(page), 1):
+        context = " ".join(words[max(boundary - 2, 0) : boundary])
         shown = [float(part.split()[-1].replace(MINUS, "-")) for part in label.rpartition(": ")[2].split(", ")]
         assert shown == pytest.approx([model.log_ratio([context])[0] for model in (loc, per)], abs=0.0052)
     before_rome = at(page, '.gap[aria-label*="before Rome"]')
@@ -182,7 +182,7 @@ def test_typing_colours_the_gaps(page, models):
 
 def test_a_change_in_the_middle_is_the_same_as_a_new_text(page):
     write(page, TEXT)
-    wait_for(lambda: len(labels(page)) == len(TEXT.split()) - 1)
+    wait_for(lambda: len(labels(page)) == len(TEXT.split()))
     changed = TEXT.replace("with Ann were", "with her friend Ann").replace("She", "He")
     write(page, changed)
     wait_for(lambda: "friend" in shown_text(page))
@@ -253,20 +253,20 @@ def test_a_ratio_is_said_in_words_that_the_model_gives(page, ratio, said):
 
 def test_the_keyboard_is_enough(page):
     at(page, "#text").send_keys(TEXT)
-    wait_for(lambda: len(labels(page)) == len(TEXT.split()) - 1)
+    wait_for(lambda: len(labels(page)) == len(TEXT.split()))
     active = page.switch_to
     for _ in range(8):  # over the buttons and the chips
         active.active_element.send_keys(Keys.TAB)
         if "gap" in (active.active_element.get_attribute("class") or ""):
             break
-    assert active.active_element.get_attribute("data-boundary") == "2"
+    assert active.active_element.get_attribute("data-boundary") == "1"
     keys = (Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.END, Keys.ARROW_LEFT, Keys.HOME)
-    for key, boundary in zip(keys, (3, 4, 17, 16, 2), strict=True):
+    for key, boundary in zip(keys, (2, 3, 17, 16, 1), strict=True):
         active.active_element.send_keys(key)
         assert active.active_element.get_attribute("data-boundary") == str(boundary)
         wait_for(lambda: seen(page, "#why .context"))
     words = TEXT.split()
-    wait_for(lambda: seen(page, "#why .context bdi") == words[0:2])
+    wait_for(lambda: seen(page, "#why .context bdi") == words[:1])
     at(page, "#tab-read").send_keys(Keys.ARROW_RIGHT)
     assert active.active_element.get_attribute("id") == "tab-rank"
     assert at(page, "#rank").is_displayed()
@@ -284,8 +284,8 @@ def test_an_uploaded_text_is_ranked_searched_and_saved(page, models, tmp_path, d
     wait_for(lambda: seen(page, "#rank-rows tr"))
     model = rg.Model.load(models[0])
     words = file.read_text().split()
-    best = max({" ".join(words[i : i + 2]) for i in range(len(words) - 1)}, key=lambda c: model.log_ratio([c])[0])
-    assert seen(page, "#rank-rows td.text")[0] == best
+    contexts = [" ".join(words[max(i - 2, 0) : i]) for i in range(1, len(words) + 1)]
+    assert seen(page, "#rank-rows td.text button")[0] == max(contexts, key=lambda c: model.log_ratio([c])[0])
     at(page, "#rank-search").send_keys("in")
     wait_for(lambda: all("in" in text.lower() for text in seen(page, "#rank-rows td.text:not(.note)")))
     rows = len(seen(page, "#rank-rows tr"))
@@ -322,7 +322,7 @@ def test_a_file_of_another_format_is_read_or_refused(page, tmp_path):
     wait_for(lambda: seen(page, "#rank-rows tr"))
     assert "2 documents have" in seen(page, "#rank-count")[0]
     assert set(seen(page, "#rank-rows td.note:last-child")) == {
-        "a, gap 2", "a, gap 3", *(f"b, gap {gap}" for gap in range(2, len(TEXT.split()) + 1))
+        *(f"a, gap {gap}" for gap in range(1, 4)), *(f"b, gap {gap}" for gap in range(1, len(TEXT.split()) + 1))
     }  # fmt: skip
     drop(page, "picture.png", b"\x89PNG\r\n\x1a\n\0", "rank")
     assert wait_for(lambda: seen(page, "#alert:not([hidden])")) == ["picture.png, line 1 is not valid UTF-8"]
@@ -343,9 +343,8 @@ def test_an_error_is_shown_kindly_and_goes_away(page):
     write(page, TEXT)
     wait_for(lambda: labels(page))
     assert not at(page, "#alert").is_displayed()
-    write(page, "too short")
     at(page, "#tab-rank").click()
-    page.execute_script("document.getElementById('text').value = 'short'")
+    page.execute_script("document.getElementById('text').value = ' '")
     at(page, "#rank-form button").click()
     shown = wait_for(lambda: seen(page, "#alert:not([hidden])"))
     assert shown == ["There is no context in it: the model reads 2 words beside a gap."]
@@ -375,14 +374,15 @@ def test_a_token_is_asked_for_or_taken_from_the_address(browser, models):
 
 def test_hostile_text_is_shown_as_text(page):
     write(page, HOSTILE)
-    wait_for(lambda: len(labels(page)) == len(HOSTILE.split()) - 1)
+    wait_for(lambda: len(labels(page)) == len(HOSTILE.split()))
     assert shown_text(page) == " ".join(HOSTILE.split())
     assert page.execute_script("return window.hacked") is None
     assert not page.find_elements(By.CSS_SELECTOR, "#heat script, #heat img, #heat b")
     for gap in page.find_elements(By.CSS_SELECTOR, ".gap")[:8]:
         gap.click()
         boundary = int(gap.get_attribute("data-boundary"))
-        wait_for(lambda boundary=boundary: len(seen(page, "#why .context bdi")) == 2 and boundary)
+        words = HOSTILE.split()[max(boundary - 2, 0) : boundary]
+        wait_for(lambda words=words: len(seen(page, "#why .context bdi")) == len(words))
     assert page.execute_script("return window.hacked") is None
     at(page, "#tab-rank").click()
     at(page, "#rank-form button").click()
@@ -406,7 +406,7 @@ def test_letters_have_gaps_too(page):
     write(page, "Ann in\tOslo")
     wait_for(lambda: labels(page))
     at(page, "#kinds button:nth-child(2)").click()
-    wait_for(lambda: len(labels(page)) == len("Ann in\tOslo") - 2)
+    wait_for(lambda: len(labels(page)) == len("Ann in\tOslo"))
     at(page, '.gap[data-boundary="7"]').click()
     wait_for(lambda: seen(page, "#why .context bdi") == ["i", "n", "⇥"])
     assert seen(page, "#heat bdi") == [*"Ann␣in⇥Oslo"]

@@ -97,12 +97,12 @@ def best_boundaries(
 ) -> pa.Table:
     """Return the best boundaries of a piece and of those that were the best before; see `merge_best`."""
     values = by_first(scores_of(model, piece.codes, level))
-    threshold = -np.inf
+    ranked, threshold = _comparable(values[:, 0]), -np.inf
     if best is not None and len(best) == size:
-        threshold = best[0][-1].as_py()
+        threshold = float(_comparable(best[0][-1].as_py()))
     elif len(values) > size:
-        threshold = np.partition(_comparable(values[:, 0]), -size)[-size]
-    hopeful = np.flatnonzero(_comparable(values[:, 0]) >= _comparable(threshold))
+        threshold = np.partition(ranked, -size)[-size]
+    hopeful = np.flatnonzero(ranked >= threshold)
     names = value_names(level)
     scores = {name: column.copy() for name, column in zip(names, values[hopeful].T, strict=True)}
     table = pa.table({**scores, **piece.take(hopeful).batch().all_columns})

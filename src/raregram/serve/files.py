@@ -39,7 +39,9 @@ class Split:
         """Return the items of a document that a model sees from a boundary."""
         start = int(self.lengths[: number - self.first].sum())
         items = self.items[start : start + int(self.lengths[number - self.first])]
-        low, high = (position - settings.n, position) if settings.side == "left" else (position, position + settings.n)
+        low, high = (
+            (position - settings.n, position) if settings.side == "left" else (position, position + settings.n)
+        )
         found: list[str] = items[max(low, 0) : high].to_pylist()
         return found
 

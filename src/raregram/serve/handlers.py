@@ -168,14 +168,16 @@ def rank(registry: Registry, request: schemas.RankRequest, check: Check) -> Json
             best = best_boundaries(model, piece, request.top, level, best)
             contexts += len(piece)
         parts.append(part)
-    ranking = []
-    for i, row in enumerate(best.to_pylist() if best is not None else [], 1):
-        part = next(part for part in parts if row["document"] in part.numbers)
-        context = part.context(row["document"], row["position"], s)
-        ends = model.interval([context], request.level)[0].tolist() if served.has_interval else [None] * 2
-        found = {"rank": i, "log_ratio": finite(row["log_ratio"]), "lower": ends[0], "upper": ends[1]}
-        where = {"document": part.name(row["document"]), "position": row["position"]}
-        ranking.append({**found, "items": context, **where, "left": row["left"], "right": row["right"]})
+    rows = best.to_pylist() if best is not None else []
+    found = [next(part for part in parts if row["document"] in part.numbers) for row in rows]
+    items = [part.context(row["document"], row["position"], s) for part, row in zip(found, rows, strict=True)]
+    ends = model.interval(items, request.level).tolist() if served.has_interval else [(None, None)] * len(rows)
+    ranking = [
+        {"rank": i, "log_ratio": finite(row["log_ratio"]), "lower": lower, "upper": upper, "items": context,
+         "position": row["position"], "left": row["left"], "right": row["right"],
+         "document": part.name(row["document"])}
+        for i, (row, part, context, (lower, upper)) in enumerate(zip(rows, found, items, ends, strict=True), 1)
+    ]  # fmt: skip
     return {"documents": sum(len(part.numbers) for part in parts), "contexts": contexts, "ranking": ranking}
 
 

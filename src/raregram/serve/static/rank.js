@@ -26,7 +26,7 @@ export class Ranking {
   // Say what will be ranked, and by what.
   describe() {
     const { here, elsewhere } = this.chosen;
-    $("rank-about").textContent = `The contexts that are likelier ${here} than ${elsewhere}, the strongest first. Each is listed once.`;
+    $("rank-about").textContent = `The contexts that are likelier ${here} than ${elsewhere}, the strongest first.`;
     const file = $("file").files[0];
     $("rank-source").textContent = file ? `${file.name}, ${count(file.size)} bytes` : NO_FILE;
   }
@@ -67,22 +67,32 @@ export class Ranking {
   }
 
   where(row) {
-    return `${row.document === null ? "" : `${shown(row.document)}, `}gap ${count(row.boundary)}`;
+    return `${row.document === null ? "" : `${shown(row.document)}, `}gap ${count(row.position)}`;
   }
 
   text(row) {
     return row.items.map(shown).join(this.model.kind === "words" ? " " : "");
   }
 
+  // What stands on the other side of the gap.
+  beyond(row) {
+    return this.model.side === "left" ? row.right : row.left;
+  }
+
+  around(row) {
+    const parts = [make("button", { type: "button" }, make("bdi", {}, this.text(row))), make("b", {}, " ▮ "), make("bdi", { class: "note" }, this.beyond(row))];
+    return this.model.side === "left" ? parts : parts.reverse();
+  }
+
   draw() {
     const wanted = $("rank-search").value.toLowerCase();
-    this.found = this.rows.filter((row) => this.text(row).toLowerCase().includes(wanted));
+    this.found = this.rows.filter((row) => `${this.text(row)} ${this.beyond(row)}`.toLowerCase().includes(wanted));
     $("rank-count").textContent = `${count(this.found.length)} of the best ${count(this.rows.length)}; ${this.documents === 1 ? "the text has" : `${count(this.documents)} documents have`} ${count(this.contexts)} contexts`;
     $("rank-rows").replaceChildren(...this.found.slice(0, SHOWN).map((row) => make("tr", { onclick: () => this.explain(row.items, this.model) },
       make("td", {}, `${row.rank}`),
       make("td", {}, signed(row.log_ratio)),
       make("td", { class: "note" }, row.lower === null ? "–" : `${signed(row.lower)} to ${signed(row.upper)}`),
-      make("td", { class: "text" }, make("button", { type: "button" }, make("bdi", {}, this.text(row)))),
+      make("td", { class: "text" }, this.around(row)),
       make("td", { class: "text note" }, make("bdi", {}, this.where(row))))));
   }
 
@@ -90,8 +100,8 @@ export class Ranking {
   download() {
     const cell = (text) => `"${(/^[=+\-@\t\r]/.test(text) ? "'" : "") + text.replaceAll('"', '""')}"`;
     const number = (x) => (x === null ? "" : String(value(x)));
-    const lines = this.found.map((row) => [row.rank, number(row.log_ratio), number(row.lower), number(row.upper), cell(this.text(row)), cell(row.document ?? ""), row.boundary].join(","));
-    const file = new Blob([["rank,log_ratio,lower,upper,context,document,gap", ...lines].join("\r\n") + "\r\n"], { type: "text/csv" });
+    const lines = this.found.map((row) => [row.rank, number(row.log_ratio), number(row.lower), number(row.upper), cell(this.text(row)), cell(row.document ?? ""), row.position].join(","));
+    const file = new Blob([["rank,log_ratio,lower,upper,context,document,position", ...lines].join("\r\n") + "\r\n"], { type: "text/csv" });
     const link = make("a", { href: URL.createObjectURL(file), download: `ranking-${this.model.target}.csv`.replace(/[^\w.-]+/g, "-") });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);

@@ -46,7 +46,7 @@ def page(results: dict[str, Any], tables: Sequence[Table], figures: Sequence[Fig
     environment.filters["show"] = show
     template = environment.from_string((files("raregram.show.report") / "page.html.j2").read_text(encoding="utf-8"))
     drawn = articles(results)
-    titles = {part.name: part.title for part in (*tables, *figures)}
+    titles = {table.name: table.title for table in tables} | {figure.name: figure.title for figure in figures}
     rendered: str = template.render(
         sections={name: title or titles[name] for name, title in SECTIONS.items() if name != "articles" or drawn},
         config=results["config"],
