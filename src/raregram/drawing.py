@@ -16,6 +16,7 @@ FULL = 5.0  # the log ratio at which a gap has its full colour: 150 times likeli
 COLD = 0.04  # less than this is shown as a dot
 FAINT = "rgba(128,128,128,.25)"
 BOX = "display:inline-flex;margin:0 4px 0 3px;border-radius:3px;"
+WORD = '<span style="display:inline-block;max-width:100%">'  # letters within which no line ends
 NUMBERS = "text-align:right;padding:1px 8px;font-variant-numeric:tabular-nums;white-space:nowrap"
 WORDS = "text-align:left;padding:1px 8px;white-space:pre-wrap;unicode-bidi:isolate"
 
@@ -96,12 +97,16 @@ def heat_map(items: Sequence[str], scores: Scores, names: Mapping[int, str] | No
         between: the separator of items.
     """
     colours = {target: COLOURS[index % len(COLOURS)] for index, target in enumerate(scores)}
-    parts = []
+    letters = not between
+    parts = [WORD] if letters else []
     for boundary in range(len(items) + 1):
         values = {target: column[boundary] for target, column in scores.items()}
         parts.append(_gap(values, colours, (names or {}).get(boundary)))
         if boundary < len(items):
-            parts.append(f"<bdi>{escape(items[boundary])}</bdi>{between}")
+            item = items[boundary]
+            parts.append(f"<bdi>{'␣' if letters and item == ' ' else escape(item)}</bdi>{between}")
+            parts += ["</span>", WORD] if letters and item.isspace() else []
+    parts += ["</span>"] if letters else []
     legend = "".join(
         f'<span style="margin-right:14px"><span style="{_stripe(colour, 1.0, "10px")}display:inline-block;'
         f'height:10px"></span> {escape(target)}</span>'

@@ -85,6 +85,14 @@ def test_a_notebook_shows_the_heat_map():
     assert " ".join(shown.text).split() == ["LOC", *TEXT.split()]
 
 
+def test_letters_are_shown_in_words_with_their_spaces():
+    letters = rg.fit(rg.Counts.from_contexts(["ab", "cd"], ["X", None], kind="letters"), lam=0, estimator="product")
+    html = rg.heat_map(letters, "ab c")._repr_html_()
+    words = html.split(drawing.WORD)[1:]
+    assert ["".join(re.findall(r"<bdi>(.)</bdi>", word)) for word in words] == ["ab␣", "c"]
+    assert "".join(Tags(html).text).split() == ["X", "ab␣c"]
+
+
 def test_a_notebook_shows_the_bars_of_an_explanation():
     for model in (
         fitted(),

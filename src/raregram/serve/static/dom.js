@@ -23,7 +23,8 @@ export function signed(number, digits = 2) {
   const x = value(number);
   if (Number.isNaN(x)) return "no evidence";
   if (!Number.isFinite(x)) return x > 0 ? "+∞" : "−∞";
-  return (x < 0 ? "−" : "+") + Math.abs(x).toFixed(digits);
+  const text = Math.abs(x).toFixed(digits);
+  return Number(text) === 0 ? text : (x < 0 ? "−" : "+") + text;
 }
 
 // A ratio with two digits: more of them would say nothing.
