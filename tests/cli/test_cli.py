@@ -47,7 +47,9 @@ def test_fit_score_rank_explain_from_labelled_lines(run, folder, corpus):
     model = rg.fit(rg.Counts.from_contexts(*corpus), "LOC", "selective", size=6)
     expected = model.log_ratio(corpus[0])
     lines = run("score", "loc.rgm", "new.txt").splitlines()
-    assert [float(line.split("\t")[0]) for line in lines] == expected.tolist()
+    assert [float(line.split("\t")[0]) for line in lines] == expected.round(4).tolist()
+    exact = run("score", "loc.rgm", "new.txt", "--json").splitlines()
+    assert [json.loads(line)["log_ratio"] for line in exact] == expected.tolist()
     assert [line.split("\t")[1] for line in lines] == corpus[0]
     assert run("score", "loc.rgm", stdin=(folder / "new.txt").read_bytes()).splitlines() == lines
     labelled = run("score", "loc.rgm", "train.tsv").splitlines()
@@ -58,7 +60,7 @@ def test_fit_score_rank_explain_from_labelled_lines(run, folder, corpus):
     assert [(-row["log_ratio"], row["ngram"]) for row in ranked] == best
     assert [row["rank"] for row in ranked] == list(range(1, 11))
     shown = run("rank", "loc.rgm", "new.txt", "--top", 1)
-    assert shown == f"1\t{-best[0][0]:.4f}\t{best[0][1]}\n"
+    assert shown == f"1\t{-best[0][0]:.3f}\t{best[0][1]}\n"
 
     drawn = run("explain", "loc.rgm", best[0][1])
     assert drawn.startswith("LOC: log ratio +")
@@ -93,7 +95,7 @@ def test_score_keeps_the_columns_of_a_table(run, folder, model_file):
 def test_columns_of_a_table_can_be_named(run, tmp_path):
     (tmp_path / "mine.csv").write_text("text,hits,rest\na b, 3,1\nc d,0,2\n")
     run("fit", "mine.csv", "--columns", "ngram=text,f_nu=hits,f_de=rest", "--estimator", "mle", "--out", "m.rgm")
-    assert float(run("score", "m.rgm", stdin="a b\n").split("\t")[0]) == pytest.approx(np.log(3))
+    assert float(run("score", "m.rgm", stdin="a b\n").split("\t")[0]) == round(np.log(3), 4)
 
 
 def test_count_merge_subtract_and_info(run, folder, corpus):
@@ -188,18 +190,11 @@ def test_a_reader_that_leaves_early_is_no_error(folder, model_file):
     assert (done.stderr, done.stdout.count(b"\n")) == (b"", 1)
 
 
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        (b"too short", b"standard input, line 3 has 2 words, expected 4: 'too short'"),
-        (b"old \xff was near", b"standard input, line 3 is not valid UTF-8"),
-    ],
-)
-def test_lines_before_a_bad_one_are_still_scored(model_file, bad, message):
-    lines = b"the a in at\nold bank was near\n" + bad + b"\nthe a in at\n"
+def test_lines_before_a_bad_one_are_still_scored(model_file):
+    lines = b"the a in at\nold bank was near\nold \xff was near\nthe a in at\n"
     done = subprocess.run([RAREGRAM, "score", model_file], input=lines, capture_output=True, check=False, timeout=60)
     assert (done.returncode, done.stdout.count(b"\n")) == (1, 2)
-    assert done.stderr.startswith(b"raregram: error: " + message)
+    assert done.stderr.startswith(b"raregram: error: standard input, line 3 is not valid UTF-8")
     assert done.stderr.count(b"\n") == 1
 
 
@@ -251,7 +246,7 @@ WRONG_CALLS = [
     (["fit", "train.tsv", "--out", "x.rgm", "--criterion", "mi"], "'random', 'tf', 'cet'"),
     (["fit", "train.tsv"], "Missing option '--out'"),
     (["fit", "table.csv", "--columns", "gram=text", "--out", "x.rgm"], "one of 'ngram', 'label', 'f_nu', 'f_de'"),
-    (["count", "train.tsv", "--spans", "parts", "--out", "x.counts"], "spans parameter of a count"),
+    (["count", "train.tsv", "--spans", "parts", "--out", "x.counts"], "--spans must be made of"),
     (["rank", "loc.rgm", "new.txt", "--top", "0"], "'--top'"),
     (["frobnicate"], "No such command"),
 ]
@@ -270,7 +265,7 @@ def test_wrong_calls_exit_2(run, folder, model_file, arguments, message):
 def test_files_that_are_not_what_they_should_be(run, folder, model_file):
     assert "train.tsv is not a raregram file" in run("info", "train.tsv", code=1)
     assert "is a raregram model file, expected a counts file" in run("merge", "loc.rgm", "--out", "x", code=1)
-    assert "there is no N-gram in standard input" in run("score", "loc.rgm", stdin="", code=1)
+    assert "there is nothing to score in standard input" in run("score", "loc.rgm", stdin="", code=1)
     assert "the folder nowhere does not exist" in run("score", "loc.rgm", "new.txt", "-o", "nowhere/x", code=1)
     run("count", "train.tsv", "--out", "units.counts")
     assert "units.counts holds no whole N-grams" in run("rank", "loc.rgm", "units.counts", code=1)
@@ -302,7 +297,7 @@ def test_long_work_shows_progress_on_standard_error(model_file):
         process.stdin.close()
         error = process.stderr.read().decode()
         assert process.wait(timeout=60) == 0
-    assert re.match(r"scored \d+,000 N-grams \([\d,]+/s\)\n", error)
+    assert re.match(r"scored \d+,000 contexts \([\d,]+/s\)\n", error)
     assert delay > 2
 
 
@@ -333,7 +328,7 @@ def test_a_renamed_column_keeps_its_name_beside_another_called_ngram(run, tmp_pa
 def test_letters_that_would_break_a_line_are_escaped(run, tmp_path):
     (tmp_path / "l.jsonl").write_text(json.dumps({"text": "a\tb\nc\x1bd", "spans": [[1, 2, "X"]]}) + "\n")
     run("count", "l.jsonl", "-n", 2, "--kind", "letters", "--spans", "whole", "--out", "l.counts")
-    run("fit", "l.counts", "--out", "l.rgm")
+    run("fit", "l.counts", "--estimator", "product", "--out", "l.rgm")
     ranked = run("rank", "l.rgm", "l.counts")
     assert len(ranked.splitlines()) == 6
     assert "\x1b" not in ranked

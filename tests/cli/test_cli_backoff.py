@@ -35,7 +35,7 @@ def folder(tmp_path_factory, corpus):
     (folder / "new.txt").write_text("".join(f"{context}\n" for context in contexts[:100]))
     counts = rg.Counts.from_contexts(contexts, labels, spans=SPANS)
     counts.save(folder / "train.counts")
-    rg.Counts.from_contexts(contexts, labels).save(folder / "units.counts")
+    rg.Counts.from_contexts(contexts, labels, spans=["units"]).save(folder / "units.counts")
     rg.fit(counts, "LOC", "backoff").save(folder / "loc.rgm")
     rg.fit(counts, "LOC", "product").save(folder / "product.rgm")
     whole = rg.Counts.from_contexts(contexts, labels, spans=["whole"])
@@ -64,16 +64,16 @@ def test_fit_counts_suffixes_and_shapes_and_has_the_defaults_of_the_library(run,
     expected = folder / ("named.rgm" if source == "train.counts" else "loc.rgm")
     assert (folder / "mine.rgm").read_bytes() == expected.read_bytes()
     assert (facts["criterion"], facts["size"], facts["tau"], facts["max_bytes"]) == ("gain", None, 0.5, None)
-    assert facts["lam"] == 12 / facts["n_de"]
+    assert facts["lam"] == 6 / facts["n_de"]
     assert facts["unit_lam"] == 10 * facts["lam"]
     assert (facts["longest"], facts["longest_shapes"], facts["shape"]) == (4, 4, "words")
 
 
 def test_other_estimators_keep_their_defaults_and_ignore_what_is_for_back_off(run, folder):
     given = ["--tau", 0.1, "--unit-lam", 3, "--longest", 2, "--no-shapes", "--max-bytes", "1MB"]
-    run("fit", "train.tsv", "--target", "LOC", *given, "--out", "selective.rgm")
+    run("fit", "train.tsv", "--target", "LOC", "--estimator", "selective", *given, "--out", "selective.rgm")
     facts = json.loads(run("info", "selective.rgm", "--json"))
-    assert (facts["criterion"], facts["size"], facts["lam"]) == ("cet", 10_000, 1e-5)
+    assert (facts["criterion"], facts["size"], facts["lam"]) == ("cet", 10_000, facts["lam0"])
     assert "tau" not in facts
     run("fit", "train.tsv", "--target", "LOC", "--estimator", "product", *given, "--out", "given.rgm")
     assert (folder / "given.rgm").read_bytes() == (folder / "product.rgm").read_bytes()
@@ -83,7 +83,8 @@ def test_options_reach_the_fit(run, folder, corpus):
     given = ["--tau", 0.25, "--lam", 0.01, "--unit-lam", 0.02, "--longest", 3, "--no-shapes"]
     run("fit", "train.tsv", *BACKOFF, *given, "--criterion", "cet", "--size", 7, "--out", "given.rgm")
     counts = rg.Counts.from_contexts(*corpus, spans=["units", "suffixes:3"])
-    model = rg.fit(counts, "LOC", "backoff", tau=0.25, lam=0.01, unit_lam=0.02, longest=3, criterion="cet", size=7)
+    chosen = {"tau": 0.25, "lam": 0.01, "unit_lam": 0.02, "longest": 3, "criterion": "cet", "size": 7}
+    model = rg.fit(counts, "LOC", "backoff", shapes=False, **chosen)
     np.testing.assert_array_equal(
         rg.Model.load(folder / "given.rgm").log_ratio(corpus[0]), model.log_ratio(corpus[0])
     )
@@ -119,20 +120,24 @@ def test_count_knows_shapes_of_contexts_and_of_documents(run, folder):
 
 
 WRONG_CALLS = [
-    (["fit", "train.tsv", *BACKOFF[:2], "--criterion", "gain"], "must be one of 'random', 'tf', 'cet'"),
+    (
+        ["fit", "train.tsv", *BACKOFF[:2], "--estimator", "selective", "--criterion", "gain"],
+        "--criterion must be one of 'random', 'tf', 'cet'",
+    ),
     (["fit", "train.tsv", *BACKOFF, "--criterion", "best"], "'gain', 'random'"),
-    (["fit", "train.tsv", *BACKOFF, "--tau", "1.5"], "tau parameter of fit must be a number from 0 to 1. Got 1.5"),
+    (["fit", "train.tsv", *BACKOFF, "--tau", "1.5"], "--tau must be a number from 0 to 1. Got 1.5"),
     (
         ["fit", "train.tsv", *BACKOFF, "--lam", "0"],
-        "lam parameter of fit must be from 1e-30 to 1e+30 for the back-off",
+        "--lam must be from 1e-30 to 1e+30 for the back-off",
     ),
     (["fit", "nowhere", *BACKOFF, "--unit-lam", "-1"], "Invalid value for '--unit-lam'"),
     (["fit", "nowhere", *BACKOFF, "--longest", "-1"], "Invalid value for '--longest'"),
     (["fit", "nowhere", *BACKOFF, "--size", "0"], "Invalid value for '--size'"),
-    (["fit", "nowhere", *BACKOFF, "--max-bytes", "lots"], "The max_bytes parameter of fit must be a size such as"),
+    (["fit", "nowhere", *BACKOFF, "--max-bytes", "lots"], "--max-bytes must be a size such as"),
     (["fit", "train.tsv", *BACKOFF, "--max-bytes", "10"], "no back-off model fits into 10 bytes; allow more"),
-    (["fit", "units.counts", *BACKOFF, "--longest", "3"], "count again with the spans 'suffixes:3'"),
-    (["fit", "units.counts", *BACKOFF, "--shapes"], "this table counts no shapes: count again"),
+    (["fit", "units.counts", *BACKOFF, "--longest", "3", "--no-shapes"], "count again with the spans 'suffixes:3'"),
+    (["fit", "units.counts", *BACKOFF], "needs shapes, and this table counts none: count again with `raregram count"),
+    (["fit", "units.counts", *BACKOFF, "--no-shapes"], "needs suffixes, and this table counts none: count again"),
     (["count", "train.tsv", "--spans", "shapes"], "'units', 'suffixes:LENGTH', 'shapes:LENGTH' and 'whole'"),
 ]
 
@@ -149,11 +154,11 @@ def test_wrong_calls_of_rank_score_and_count(run):
     assert "'mle' has no interval" in run("rank", "mle.rgm", "new.txt", "--by", "lower", code=2)
     assert "'log-ratio', 'lower'" in run("rank", "loc.rgm", "new.txt", "--by", "upper", code=2)
     wrong = ["count", "new.txt", "--format", "text", "--memory-limit", "x", "-o", "never"]
-    assert "memory_limit parameter of count" in run(*wrong, code=2)
+    assert "--memory-limit must be a size such as" in run(*wrong, code=2)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code"), [(["rank", "mle.rgm", "new.txt", "--by", "lower"], 2), (["explain", "loc.rgm", "x"], 1)]
+    ("arguments", "code"), [(["rank", "mle.rgm", "new.txt", "--by", "lower"], 2), (["explain", "loc.rgm", " "], 1)]
 )
 def test_an_error_is_one_line_without_a_traceback(folder, arguments, code):
     done = subprocess.run([RAREGRAM, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
@@ -162,10 +167,8 @@ def test_an_error_is_one_line_without_a_traceback(folder, arguments, code):
 
 
 def test_bad_input_exits_1(run, folder):
-    assert "there is no N-gram in" in run("rank", "loc.rgm", "--by", "lower", stdin="", code=1)
-    error = run("rank", "loc.rgm", "--by", "lower", stdin="the a in at\nshort\n", code=1)
-    assert error == "raregram: error: standard input, line 2 has 1 words, expected 4: 'short'\n"
-    assert "has 2 words, expected 4" in run("explain", "loc.rgm", "too short", code=1)
+    assert "there is nothing to score in" in run("rank", "loc.rgm", "--by", "lower", stdin="", code=1)
+    assert "the N-gram has no items" in run("explain", "loc.rgm", "", code=1)
     (folder / "cut.rgm").write_bytes((folder / "loc.rgm").read_bytes()[:-40])
     assert "truncated or damaged" in run("explain", "cut.rgm", "the a in at", code=1)
     (folder / "alone.tsv").write_text("LOC\ta b\n")
@@ -192,7 +195,7 @@ def test_an_ngram_seen_once_does_not_lead_by_the_lower_end(run, folder):
     assert [[row["lower"], row["upper"]] for row in given] == ends
     wide = model.interval(ngrams)
     assert [row[1:4] for row in shown] == [
-        [f"{low:.4f}", f"{ratio:.4f}", f"{high:.4f}"]
+        [f"{low:.3f}", f"{ratio:.3f}", f"{high:.3f}"]
         for (low, high), ratio in zip(wide.tolist(), model.log_ratio(ngrams).tolist(), strict=True)
     ]
 
@@ -226,7 +229,7 @@ def test_score_adds_the_ends_of_the_interval_in_every_format(run, folder, corpus
     assert (folder / "scored.txt").read_text() == text
     assert [line.split("\t")[3] for line in text.splitlines()] == corpus[0][:100]
     numbers = [[float(number) for number in line.split("\t")[:3]] for line in text.splitlines()]
-    assert numbers == np.column_stack([log_ratio, ends]).tolist()
+    assert numbers == np.column_stack([log_ratio, ends]).round(4).tolist()
 
     labelled = run("score", "loc.rgm", "train.tsv", *given).splitlines()[0].split("\t")
     assert labelled[3:] == (folder / "train.tsv").read_text().splitlines()[0].split("\t")
@@ -245,7 +248,8 @@ PROBES = ["the bank was in", "never seen Before x", "near near near near", "the 
 @pytest.mark.parametrize("given", [[], ["--no-shapes"], ["--longest", 1], ["--max-bytes", "2kB"], ["--tau", 0.1]])
 def test_explained_terms_add_up(run, given):
     run("fit", "train.counts", *BACKOFF, *given, "--out", "given.rgm")
-    scored = [float(line.split("\t")[0]) for line in run("score", "given.rgm", stdin="\n".join(PROBES)).splitlines()]
+    lines = run("score", "given.rgm", "--json", stdin="\n".join(PROBES)).splitlines()
+    scored = [json.loads(line)["log_ratio"] for line in lines]
     explained = json.loads(run("explain", "given.rgm", *PROBES, "--json"))
     for entry, log_ratio in zip(explained, scored, strict=True):
         terms = entry["terms"]
