@@ -17,6 +17,7 @@ Criterion = Literal["random", "tf", "cet", "chi2", "chi2_printed", "gss", "gss_a
 SpanCriterion = Literal["gain", Criterion]
 Side = Literal["left", "right"]
 Kind = Literal["words", "letters"]
+Tokenize = Literal["whitespace", "words"]
 Denominator = Literal["complement", "all"]
 Unseen = Literal["neutral", "formula"]
 Format = Literal[
@@ -61,6 +62,13 @@ SIDE: Option[Side] = Option("side", "left", "Contexts left or right of the bound
 KIND: Option[Kind] = Option("kind", "words", "The kind of items.", get_args(Kind))
 LONGEST = 5  # suffix of items that `backoff` wants,
 LONGEST_SHAPES = 8  # and of shapes
+TOKENIZE: Option[Tokenize] = Option(
+    "tokenize",
+    "whitespace",
+    "Words are what stands between white space, or words by Unicode's rules, with punctuation apart.",
+    get_args(Tokenize),
+)
+LOWER: Option[bool] = Option("lower", False, "Take capitals for small letters.")
 SPANS: Option[tuple[str, ...]] = Option(
     "spans",
     ("units", f"suffixes:{LONGEST}", f"shapes:{LONGEST_SHAPES}"),  # what `backoff` wants

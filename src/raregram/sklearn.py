@@ -128,6 +128,7 @@ class FeatureSelectiveLR(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             np.where(y == classes[1], TARGET, ""),
             targets=[TARGET],
             spans=find_estimator(self.estimator).spans_to_count(longest=1, shapes=False),
+            tokenize="whitespace",  # a category is what it is
         )
         counts = more if first else self.counts_ + more
         n_all, n_positive = counts.totals.tolist()

@@ -44,6 +44,7 @@ from raregram.corpus.formats import (
 from raregram.counts.count import are_contexts, read_counts
 from raregram.errors import FileError, InputError, ParameterError, RaregramError
 from raregram.measure import score as scoring
+from raregram.text.tokenize import Tokenizer
 from reliability import subjects
 
 RAREGRAM = Path(sys.executable).with_name("raregram")
@@ -151,7 +152,7 @@ def test_a_document_that_grows_and_grows_is_refused(tmp_path, monkeypatch, name,
 def test_blanks_take_no_room_and_a_word_without_end_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(running, "LONGEST_LINE", 1000)
     (tmp_path / "blank.txt").write_text("one two" + " \n" * 100_000 + "three")
-    options = Options("text", cut=(2, "words"), batch_bytes=100)
+    options = Options("text", cut=(2, Tokenizer()), batch_bytes=100)
     texts = [text for batch in read_documents(tmp_path / "blank.txt", options) for text in batch.texts.to_pylist()]
     assert " ".join(texts).split()[-1] == "three"
     assert sum(map(len, texts)) < 5000
@@ -159,7 +160,7 @@ def test_blanks_take_no_room_and_a_word_without_end_is_refused(tmp_path, monkeyp
     with pytest.raises(InputError, match=r"word\.txt: there are 0 MiB with fewer than 2 words: is this text"):
         list(read_documents(tmp_path / "word.txt", options))
     log = skipping()
-    assert list(read_documents(tmp_path / "word.txt", Options("text", cut=(2, "words"), skip_log=log))) == []
+    assert list(read_documents(tmp_path / "word.txt", Options("text", cut=(2, Tokenizer()), skip_log=log))) == []
     assert log.skipped == 1
 
 
@@ -669,7 +670,7 @@ def test_the_format_of_a_pipe_must_be_named(tmp_path):
 def test_text_from_a_pipe_is_whole_or_skipped(tmp_path, content, skipped):
     thread = feed(tmp_path / "pipe", content)
     log = skipping()
-    found = list(read_documents(tmp_path / "pipe", Options("text", cut=(2, "words"), skip_log=log)))
+    found = list(read_documents(tmp_path / "pipe", Options("text", cut=(2, Tokenizer()), skip_log=log)))
     thread.join()
     assert (len(found), log.skipped) == (1 - skipped, skipped)
 

@@ -15,6 +15,7 @@ import raregram as rg
 from raregram.measure.synthetic import SyntheticCorpus
 from raregram.models.backoff import trie
 from raregram.text import vocabulary
+from raregram.text.tokenize import Tokenizer
 from raregram.text.vocabulary import Encoder
 
 SPACES = "".join(chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace())
@@ -56,7 +57,9 @@ def test_words_are_those_of_str_split_and_get_codes_in_order(compiled, texts, kn
 
 @given(texts=TEXTS, known=st.lists(st.characters(), unique=True))
 def test_letters_get_codes_in_order(texts, known):
-    codes, lengths, others = Encoder(pa.array(known, pa.string()), "letters").encode(pa.array(texts, pa.string()))
+    codes, lengths, others = Encoder(pa.array(known, pa.string()), Tokenizer("letters")).encode(
+        pa.array(texts, pa.string())
+    )
     letters = known + others.to_pylist()
     assert [letters[code] for code in codes] == [letter for text in texts for letter in text]
     assert lengths.tolist() == [len(text) for text in texts]

@@ -12,6 +12,7 @@ import raregram as rg
 from raregram.corpus.labels import distinct_labels
 from raregram.errors import InputError
 from raregram.text.ngrams import parse_ngrams
+from raregram.text.tokenize import Tokenizer
 from raregram.text.vocabulary import build_vocabulary, encode_items
 
 TEXT = st.text(alphabet=st.one_of(st.sampled_from(" \t\n\x1c\x85\xa0\u2003\u3000ab"), st.characters(codec="utf-8")))
@@ -27,7 +28,7 @@ def test_words_are_split_as_python_splits_them(texts):
 def test_letters_are_code_points(first, second):
     length = min(len(first), len(second))
     texts = [first[:length], second[:length]]
-    assert parse_ngrams(texts, kind="letters").items.to_pylist() == list("".join(texts))
+    assert parse_ngrams(texts, tokenizer=Tokenizer("letters")).items.to_pylist() == list("".join(texts))
 
 
 def test_every_form_of_the_same_ngrams_is_the_same():
@@ -44,7 +45,9 @@ def test_every_form_of_the_same_ngrams_is_the_same():
 
 
 def test_letters_of_a_slice_are_its_own():
-    assert parse_ngrams(pa.array(["xx", "äb", "cd", "yy"])[1:3], kind="letters").items.to_pylist() == list("äbcd")
+    assert parse_ngrams(
+        pa.array(["xx", "äb", "cd", "yy"])[1:3], tokenizer=Tokenizer("letters")
+    ).items.to_pylist() == list("äbcd")
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8")), min_size=1))

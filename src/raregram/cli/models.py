@@ -66,6 +66,8 @@ def fit(
     ] = None,
     side: cli.Side = options.SIDE.default,
     kind: cli.Kind = options.KIND.default,
+    tokenize: cli.Tokenize = options.TOKENIZE.default,
+    lower: cli.Lower = options.LOWER.default,
     columns: cli.Columns = None,
     as_json: cli.AsJson = False,
     quiet: cli.Quiet = False,
@@ -90,7 +92,9 @@ def fit(
     check_target(out)
     with progress("counted {:,} contexts", quiet) as tick:
         contexts = ContextOptions(cli.parse_columns(columns), target, denominator)
-        counts = read_counts(sources, contexts, progress=tick, spans=tuple(spans), side=side, kind=kind)
+        counts = read_counts(
+            sources, contexts, progress=tick, spans=tuple(spans), side=side, kind=kind, tokenize=tokenize, lower=lower
+        )
     model = fitting.fit(
         counts, target, estimator, criterion=criterion, size=size, lam=lam, denominator=denominator, unseen=unseen,
         seed=seed, keep_seen=keep_seen, tau=tau, unit_lam=unit_lam, longest=longest, shapes=shapes, max_bytes=limit,

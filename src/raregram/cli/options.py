@@ -41,6 +41,8 @@ Columns = Annotated[
 N = Annotated[int | None, described("--n", "-n", help=f"{options.N.help} [default: {options.N.default}]")]
 Side = Annotated[options.Side, typer.Option(help=options.SIDE.help)]
 Kind = Annotated[options.Kind, typer.Option(help=options.KIND.help)]
+Tokenize = Annotated[options.Tokenize, typer.Option(help=options.TOKENIZE.help)]
+Lower = Annotated[bool, typer.Option("--lower", help=options.LOWER.help)]
 Target = Annotated[str | None, described(help="The target label, the numerator. [default: the only one there is]")]
 Denominator = Annotated[options.Denominator, typer.Option(help=options.DENOMINATOR.help)]
 Unseen = Annotated[options.Unseen, typer.Option(help=options.UNSEEN.help)]

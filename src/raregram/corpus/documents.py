@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from raregram.errors import FileError, InputError, is_unicode, shorten, system_reason
 from raregram.options import ITEM_COLUMN, ON_ERROR, SPLIT, TAG_COLUMN
+from raregram.text.tokenize import Tokenizer
 
 Spans: TypeAlias = list[tuple[int, int, str]]  # (start, end, label)
 
@@ -152,7 +153,7 @@ class Options:
 
     format: str | None = None  # None: recognise it
     split: str = SPLIT.default  # what a document is in plain text
-    cut: tuple[int, str] | None = None  # (n, kind): long plain texts may come in pieces that overlap by n - 1 items
+    cut: tuple[int, Tokenizer] | None = None  # (n, ...): long plain texts come in pieces with n - 1 items in common
     item_column: int = ITEM_COLUMN.default  # of CoNLL columns
     tag_column: int = TAG_COLUMN.default
     sentences: bool = False  # a blank line ends a document, whatever the file has

@@ -27,16 +27,19 @@ from raregram.options import (
     DENOMINATOR,
     ENGINE,
     KIND,
+    LOWER,
     MIN_COUNT,
     ON_ERROR,
     SIDE,
     SPANS,
+    TOKENIZE,
     Denominator,
     Engine,
     Kind,
     N,
     OnError,
     Side,
+    Tokenize,
 )
 from raregram.text.ngrams import parse_ngrams
 
@@ -59,6 +62,8 @@ def count(
     targets: Sequence[str] | None = None,
     spans: Sequence[str] = SPANS.default,
     kind: Kind = KIND.default,
+    tokenize: Tokenize = TOKENIZE.default,
+    lower: bool = LOWER.default,
     pad: bool = False,
     shape: str | None = None,
     min_count: int = MIN_COUNT.default,
@@ -88,6 +93,11 @@ def count(
         spans: any of "units" (always there), "suffixes:5" (up to five items next to the boundary), "shapes:8" (shapes
             of all items, and of up to eight next to the boundary) and "whole".
         kind: items are "words" or "letters"; a list of words has the letters of its words, with a space between them.
+        tokenize: "whitespace" takes the strings between it as words, as the paper does; "words" splits these at
+            Unicode's word boundaries (UAX #29): punctuation is apart, "don't" and "3.14" stay whole. Spans still
+            count strings between white space, and leave out punctuation at their edges. A list of items is the same
+            as a text of them with spaces between.
+        lower: whether all items are in small letters.
         pad: give a context also to boundaries with fewer than n items beside them.
         shape: the name of a shape function in `raregram.text.shapes.SHAPES`; None for the one of this kind of items.
         min_count: drop spans of two and more items that were seen less often.
@@ -114,6 +124,8 @@ def count(
         n=N.default if n is None else n,
         side=side,
         kind=kind,
+        tokenize=tokenize,
+        lower=lower,
         targets=None if targets is None else target_names(targets),
         spans=tuple_of(spans),
         pad=pad,
@@ -234,7 +246,7 @@ class CountJob:
                 if self.sources[0] is None:
                     raise InputError(f"{source.name} holds contexts, not documents")
                 self._check_for_contexts()
-                n = source.context_length(cluster, self.settings.kind)
+                n = source.context_length(cluster, self.settings.tokenizer)
                 samples = [(source, replace(self.settings, n=n))]
             return Count(cluster, samples, options, self.memory_limit, only)
 
@@ -270,7 +282,7 @@ class CountJob:
         if first is None:
             raise InputError(f"there is no context in {', '.join(paths) or 'the table'}")
         with _source_named(first):
-            found = parse_ngrams(first.ngrams[:1], self.contexts.n, self.settings.kind, first.location.name)
+            found = parse_ngrams(first.ngrams[:1], self.contexts.n, self.settings.tokenizer, first.location.name)
         settings = replace(self.settings, n=int(found.lengths[0]))
         every = _alike(chain([first], batches), self.contexts, settings)
         return settings, (partial(encode_contexts, batch, self.contexts, settings) for batch in every)
@@ -306,7 +318,7 @@ class CountJob:
         """Return options with which documents come in batches that leave memory for their counts."""
         # Rows of longer spans take some thirty times the memory of their text, and there are a few batches at once.
         share = max((self.memory_limit or default_limit) >> 7, 1 << 16)
-        cut = (self.settings.n, self.settings.kind)
+        cut = (self.settings.n, self.settings.tokenizer)
         return replace(self.documents, cut=cut, batch_bytes=min(self.documents.batch_bytes, share))
 
 

@@ -22,7 +22,7 @@ from raregram.counts.sorting import find_heads
 from raregram.counts.table import Ints
 from raregram.errors import InputError, shorten
 from raregram.text.ngrams import NGramsLike, Where, nth_ngram, one_string_array, parse_ngrams
-from raregram.text.tokenize import PAD, insert_fill
+from raregram.text.tokenize import PAD, Tokenizer, expand, insert_fill
 from raregram.text.vocabulary import Codes, Encoder
 
 Weight: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]  # how often a window counts in all, and at each target
@@ -105,7 +105,7 @@ def _encode_contexts(
         items: pa.Array = pa.DictionaryArray.from_arrays(encoded[0], encoded[2])
         rows = len(encoded[1])
     else:
-        parsed = parse_ngrams(contexts, settings.n, settings.kind, where)
+        parsed = parse_ngrams(contexts, settings.n, settings.tokenizer, where)
         items, rows = parsed.items, len(parsed)
     times = np.array([of_all for of_all, _ in weights], dtype=np.int64)
     kept = times[weight] > 0  # N-grams of frequency 0 leave no trace
@@ -166,14 +166,15 @@ def _prepare(documents: Documents, settings: CountSettings, skip_log: SkipLog) -
     given = documents
     if settings.kind == "letters":
         documents = _as_letters(documents)
-    items, lengths = split_documents(documents, settings.encoder)
+    items, lengths = _split(documents, settings.encoder)
     outside = _outside(documents, lengths)
     if outside.any():
         rows, firsts = np.unique(documents.span_document[outside], return_index=True)
         for which in np.flatnonzero(outside)[firsts].tolist():  # the first one of each document
             skip_log.skip_or_raise(InputError(_describe_outside(given, which)))
         documents = documents.select(~np.isin(np.arange(len(documents)), rows))
-        items, lengths = split_documents(documents, settings.encoder)
+        items, lengths = _split(documents, settings.encoder)
+    documents, items, lengths = _refine(documents, items, lengths, settings.tokenizer)
     return _padded(documents, items, lengths, settings) if settings.pad else (documents, items, lengths)
 
 
@@ -203,18 +204,67 @@ def _letter_bounds(content: str | list[str]) -> Ints:
 
 
 def split_documents(documents: Documents, encoder: Encoder) -> tuple[pa.Array, Ints]:
-    """Return the items of all documents, one after the other, maybe as a dictionary; and how many each has.
+    """Return the items of all documents, one after the other, maybe as a dictionary; and how many each has."""
+    return _refine(documents, *_split(documents, encoder), encoder.tokenizer)[1:]
+
+
+def _split(documents: Documents, encoder: Encoder) -> tuple[pa.Array, Ints]:
+    """Return the same for the strings between white space or of lists, in which spans are counted; or letters.
 
     The letters of a document of words are those of its words with a space between them.
     """
     texts = documents.texts
-    if documents.items is not None and encoder.kind == "letters":
+    if documents.items is not None and encoder.tokenizer.kind == "letters":
         texts = pc.binary_join(documents.items, " ")
     if texts is not None:
-        codes, lengths, distinct = encoder.encode(texts)
+        codes, lengths, distinct = encoder.encode_strings(texts)
         return pa.DictionaryArray.from_arrays(codes, distinct), lengths
     assert documents.items is not None
     return documents.items.flatten(), np.asarray(pc.list_value_length(documents.items), dtype=np.int64)
+
+
+def _refine(
+    documents: Documents, strings: pa.Array, lengths: Ints, tokenizer: Tokenizer
+) -> tuple[Documents, pa.Array, Ints]:
+    """Split strings into items, and let spans count these.
+
+    A span leaves out what stands before the first and after the last item of it with a letter or a digit in it.
+    """
+    if tokenizer.is_plain:
+        return documents, strings, lengths
+    encoded = strings if pa.types.is_dictionary(strings.type) else strings.dictionary_encode()
+    codes = np.asarray(encoded.indices)
+    words, sizes = tokenizer.refine(encoded.dictionary)
+    items = words.dictionary_encode()
+    index, refined = expand(codes, lengths, sizes)
+    if tokenizer.tokenize == "words" and len(documents.span_document):
+        leading, trailing = _inner_bounds(items, sizes)
+        begins = np.cumsum(sizes[codes]) - sizes[codes]  # of each string, among all items
+        row = documents.span_document
+        first = (np.cumsum(lengths) - lengths)[row] + documents.span_start
+        last = first + documents.span_end - documents.span_start - 1
+        of_document = (np.cumsum(refined) - refined)[row]
+        documents = replace(
+            documents,
+            span_start=begins[first] + leading[codes[first]] - of_document,
+            span_end=begins[last] + trailing[codes[last]] - of_document,
+        )
+    refined_codes = pa.array(np.asarray(items.indices)[index])
+    return documents, pa.DictionaryArray.from_arrays(refined_codes, items.dictionary), refined
+
+
+def _inner_bounds(words: pa.DictionaryArray, sizes: Ints) -> tuple[Ints, Ints]:
+    """Return where the part of each string begins and ends that has letters or digits; all of it, if it has none.
+
+    Strings are given as their words, which follow each other, and the number of these.
+    """
+    spoken = np.asarray(pc.match_substring_regex(words.dictionary, r"[\pL\pN]"))[np.asarray(words.indices)]
+    places = np.append(np.flatnonzero(spoken), len(words))
+    ends = np.cumsum(sizes)
+    begins = ends - sizes
+    first, last = np.searchsorted(places, begins), np.searchsorted(places, ends) - 1
+    has = first <= last
+    return np.where(has, places[first] - begins, 0), np.where(has, places[last] + 1 - begins, sizes)
 
 
 def _outside(documents: Documents, lengths: Ints) -> npt.NDArray[np.bool_]:

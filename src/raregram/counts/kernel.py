@@ -22,8 +22,8 @@ from raregram.counts.sorting import Order, find_heads, group_rows
 from raregram.counts.spans import LayerName, Span, parse_spans, shape_name, suffix
 from raregram.counts.storage import SpanRows
 from raregram.counts.table import Ints, counts_header
-from raregram.options import KIND, MIN_COUNT, SIDE, SPANS, N
-from raregram.text.tokenize import window_starts
+from raregram.options import KIND, LOWER, MIN_COUNT, SIDE, SPANS, TOKENIZE, N
+from raregram.text.tokenize import Tokenizer, window_starts
 from raregram.text.vocabulary import Codes, Encoder
 
 
@@ -41,19 +41,26 @@ class CountSettings:
     min_count: int = MIN_COUNT.default  # spans of two and more items seen less often are dropped in the end
     labels: Mapping[str, str] | None = None  # what labels are called in the count; None: as they are
     everything: str | None = None  # a target to which all contexts belong: one of two plain samples
+    tokenize: str = TOKENIZE.default
+    lower: bool = LOWER.default
 
     def __post_init__(self) -> None:
         """Raise `ParameterError` for whatever is out of its range."""
         N.check(self.n, "a count")
         SIDE.check(self.side, "a count")
-        KIND.check(self.kind, "a count")
+        self.tokenizer.check("a count")
         MIN_COUNT.check(self.min_count, "a count")
         object.__setattr__(self, "shape", shape_name(self.all_spans, self.kind, self.shape))
 
     @cached_property
     def encoder(self) -> Encoder:
         """What turns the texts of this count into codes of vocabularies of their own."""
-        return Encoder(pa.array([], pa.string()), self.kind)
+        return Encoder(pa.array([], pa.string()), self.tokenizer)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """How texts are split into items."""
+        return Tokenizer(self.kind, self.tokenize, self.lower)
 
     @property
     def all_spans(self) -> list[Span]:

@@ -20,8 +20,9 @@ from raregram.counts.sorting import group_rows
 from raregram.counts.spans import Span, parse_spans, span_names, tuple_of, unit_spans
 from raregram.counts.storage import SpanRows, SpanTable
 from raregram.errors import InputError, ParameterError, check_choice, check_count, name_some
-from raregram.options import DENOMINATOR, KIND, MIN_COUNT, SIDE, SPANS
+from raregram.options import DENOMINATOR, KIND, LOWER, MIN_COUNT, SIDE, SPANS, TOKENIZE
 from raregram.text.ngrams import NGrams, NGramsLike, Where, as_sequence, nth_ngram, parse_ngrams
+from raregram.text.tokenize import Tokenizer
 from raregram.text.vocabulary import Codes, build_vocabulary
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Counts:
     pad: bool = False  # whether contexts reach beyond the ends of a document
     min_count: int = MIN_COUNT.default  # longer spans that were seen less often were dropped
     shape: str | None = None  # the name of the shape function, where shapes are counted
+    tokenize: str = "whitespace"
+    lower: bool = False
     known_digest: str | None = field(default=None, repr=False)  # of a table that was read from a file
 
     @classmethod
@@ -63,6 +66,8 @@ class Counts:
         n: int | None = None,
         side: str = SIDE.default,
         kind: str = KIND.default,
+        tokenize: str = TOKENIZE.default,
+        lower: bool = LOWER.default,
         shape: str | None = None,
         where: Where = nth_ngram,
     ) -> Counts:
@@ -77,6 +82,8 @@ class Counts:
             n: the number of items of each context; None for as many as the first one has.
             side: "left" if the boundary follows the context's last item, "right" if it precedes the first.
             kind: "words" or "letters".
+            tokenize: "whitespace" or "words".
+            lower: whether items are in small letters.
             shape: the name of a shape function.
             where: names a row in an error message.
 
@@ -88,9 +95,9 @@ class Counts:
         from raregram.counts.kernel import CountSettings
 
         contexts, labels = as_sequence(contexts), as_sequence(labels)
-        n = int(parse_ngrams(contexts[:1], n, kind, where).lengths[0])
+        n = _length_of_first(contexts, n, Tokenizer(kind, tokenize, lower), where)
         wanted = None if targets is None else target_names(targets)
-        settings = CountSettings(n, side, kind, wanted, tuple_of(spans), shape=shape)
+        settings = CountSettings(n, side, kind, wanted, tuple_of(spans), shape=shape, tokenize=tokenize, lower=lower)
         return cls._count(settings, encode_labelled(contexts, labels, settings, where))
 
     @classmethod
@@ -108,6 +115,8 @@ class Counts:
         n: int | None = None,
         side: str = SIDE.default,
         kind: str = KIND.default,
+        tokenize: str = TOKENIZE.default,
+        lower: bool = LOWER.default,
         shape: str | None = None,
         where: Where = nth_ngram,
     ) -> Counts:
@@ -125,6 +134,8 @@ class Counts:
             n: the number of items of each N-gram.
             side: "left" or "right".
             kind: "words" or "letters".
+            tokenize: "whitespace" or "words".
+            lower: whether items are in small letters.
             shape: the name of a shape function.
             where: names a row in an error message.
 
@@ -136,13 +147,15 @@ class Counts:
 
         DENOMINATOR.check(denominator, "from_ngrams")
         ngrams = as_sequence(ngrams)
-        n = int(parse_ngrams(ngrams[:1], n, kind, where).lengths[0])
+        n = _length_of_first(ngrams, n, Tokenizer(kind, tokenize, lower), where)
         every, nu = two_frequencies(len(ngrams), f_nu, f_de, denominator, where)
         de = every if denominator == "all" else every - nu
         totals = [_total(given, column, name) for given, column, name in ((n_nu, nu, "n_nu"), (n_de, de, "n_de"))]
         if denominator == "all" and totals[0] > totals[1]:
             raise InputError(f"n_nu is {totals[0]} but n_de, which counts all contexts, is only {totals[1]}")
-        settings = CountSettings(n, side, kind, target_names([target]), tuple_of(spans), shape=shape)
+        settings = CountSettings(
+            n, side, kind, target_names([target]), tuple_of(spans), shape=shape, tokenize=tokenize, lower=lower
+        )
         counts = cls._count(settings, encode_weighted(ngrams, every, nu, target, settings, where))
         everything = sum(totals) if denominator == "complement" else totals[1]
         check_total(everything)
@@ -176,6 +189,8 @@ class Counts:
             pad=bool(head["pad"]),
             min_count=int(head["min_count"]),
             shape=head["shape"],
+            tokenize=head.get("tokenize", "whitespace"),
+            lower=head.get("lower", False),
         )
 
     def save(self, path: PathLike) -> None:
@@ -200,6 +215,11 @@ class Counts:
         """Return the column of a target in `totals` and in every span's values."""
         check_choice("target", "this count table", target, self.targets)
         return 1 + self.targets.index(target)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """How texts were split into items."""
+        return Tokenizer(self.kind, self.tokenize, self.lower)
 
     @property
     def spans(self) -> tuple[Span, ...]:
@@ -356,7 +376,13 @@ def counts_header(
         "targets": list(targets),
         "totals": list(totals),
     }
-    return {**named, "items": layout.kind, **counted}
+    return {**named, "items": layout.kind, **layout.tokenizer.header(), **counted}
+
+
+def _length_of_first(ngrams: NGramsLike, n: int | None, tokenizer: Tokenizer, where: Where) -> int:
+    """Return how many items the first N-gram has, after a check that it has `n` where that is given."""
+    tokenizer.check("a count")
+    return int(parse_ngrams(ngrams[:1], n, tokenizer, where).lengths[0])
 
 
 def counts_columns(targets: Sequence[str]) -> tuple[str, ...]:
@@ -410,7 +436,7 @@ def _pick(values: Ints, columns: list[int]) -> Ints:
 def _check_sound(counts: Counts) -> None:
     """Raise `ValueError` for what no counting gives, in a file that someone made by hand."""
     SIDE.check(counts.side, "a count")
-    KIND.check(counts.kind, "a count")
+    counts.tokenizer.check("a count")
     shapes = [] if counts.shape is None else [counts.shape]
     if not all(isinstance(name, str) for name in (*counts.targets, *shapes)):
         raise ValueError("a name is no string")
@@ -432,7 +458,7 @@ def check_total(total: int) -> None:
 
 def _check_mergeable(a: Counts, b: Counts) -> None:
     """Raise unless two tables count the same things."""
-    for name in ("n", "side", "kind", "pad", "targets", "spans", "shape"):
+    for name in ("n", "side", "kind", "tokenize", "lower", "pad", "targets", "spans", "shape"):
         if getattr(a, name) != getattr(b, name):
             shown = [
                 span_names(each.spans, each.n) if name == "spans" else repr(getattr(each, name)) for each in (a, b)

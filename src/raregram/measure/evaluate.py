@@ -27,7 +27,7 @@ from raregram.options import SPLIT, K, Split
 from raregram.text.vocabulary import encode_items
 
 Bools = npt.NDArray[np.bool_]
-LAYOUT = ("n", "side", "kind", "pad")  # what documents must be counted by
+LAYOUT = ("n", "side", "kind", "tokenize", "lower", "pad")  # what documents must be counted by
 
 CURVE_POINTS = 200
 BANDS = {"0": (0, 0), "1": (1, 1), "2-5": (2, 5), "more": (6, np.inf)}  # how often seen in training
@@ -226,7 +226,7 @@ def check_layout(wanted: Settings | Counts, documents: Counts) -> None:
 
 def _layout(counted: Settings | Counts) -> str:
     """Say which contexts were counted."""
-    return f"n {counted.n}, {counted.side}, {counted.kind}{', padded' if counted.pad else ''}"
+    return f"n {counted.n}, {counted.side}, {counted.tokenizer}{', padded' if counted.pad else ''}"
 
 
 def types_for(model: Model, documents: Counts) -> npt.NDArray[np.int32]:

@@ -36,6 +36,7 @@ from raregram.measure.score import all_boundaries, split_text
 from raregram.measure.tune import Grid, Trial, choose
 from raregram.models import ratios
 from raregram.models.model import Model
+from raregram.text.tokenize import Tokenizer
 
 SPLITS = ("train", "valid", "test")
 RUNS = 10  # of scoring, for its mean time
@@ -199,6 +200,7 @@ def count_splits(config: Config, corpus: pa.Table, say: Say = say_nothing) -> Sp
     """Split a corpus and count its parts."""
     longer = [f"suffixes:{config.suffixes}", f"shapes:{config.shapes}"]
     layout: dict[str, Any] = {name: getattr(config, name) for name in ("n", "side", "kind", "targets")}
+    layout |= {"tokenize": "whitespace", "lower": False}  # the paper's items
     counts = {}
     for name, documents in split_corpus(config, corpus).items():
         say(f"counting {len(documents):,} {name} documents")
@@ -211,7 +213,7 @@ def choose_articles(config: Config, test: pa.Table) -> list[dict[str, Any]]:
     low, high = ARTICLE_ITEMS
     found = []
     for row in test.to_pylist():
-        items = row["items"] if "items" in row else split_text(row["text"], config.kind).to_pylist()
+        items = row["items"] if "items" in row else split_text(row["text"], Tokenizer(config.kind)).to_pylist()
         edge = "start" if config.side == "left" else "end"
         names = {str(span[edge]): span["label"] for span in row["spans"] or [] if span["label"] in config.targets}
         if len(items) <= high:

@@ -30,8 +30,8 @@ from raregram.models.base import Settings
 from raregram.models.model import NO_KEY, Model, gather
 from raregram.models.ratios import Floats
 from raregram.options import LEVEL, ON_ERROR, SPLIT, OnError, Split
-from raregram.text.ngrams import NGramsLike, are_lines, one_string_array
-from raregram.text.tokenize import insert_fill, split_texts, window_starts
+from raregram.text.ngrams import NGramsLike, are_lines, one_string_array, split_ngrams
+from raregram.text.tokenize import Tokenizer, insert_fill, window_starts
 from raregram.text.vocabulary import Codes
 
 PIECE = 1 << 17  # boundaries scored at a time, so that a long text needs little memory
@@ -161,7 +161,7 @@ def kind_of(path: str, options: Options, settings: Settings) -> str:
         sample = stream.read(SAMPLE).decode(errors="replace")
     lines = [line.rstrip("\r") for line in sample.split("\n")]
     whole = [line for line in (lines[:-1] if len(sample) >= SAMPLE else lines) if line.strip()]
-    _, lengths = split_texts(pa.array(whole, pa.string()), settings.kind)
+    lengths = split_ngrams(pa.array(whole, pa.string()), settings.tokenizer).lengths
     return CONTEXTS if whole and (lengths == settings.n).all() else found
 
 
@@ -232,7 +232,7 @@ def scores_of(model: Model, ngrams: NGramsLike, level: float | None = None) -> l
 def ngram_lines(model: Model, ngrams: NGramsLike) -> pa.Array:
     """Return each N-gram as one line of text; different N-grams have different ones."""
     texts = one_string_array(ngrams)
-    if texts is not None and are_lines(texts, model.settings.kind):
+    if texts is not None and are_lines(texts, model.settings.tokenizer):
         return texts
     return model.parse(ngrams).lines(model.settings.kind)
 
@@ -334,9 +334,9 @@ def first_and_last(settings: Settings, length: int) -> tuple[int, int]:
     return (1, length + 1) if settings.side == "left" else (0, length)
 
 
-def split_text(text: str, kind: str) -> pa.Array:
+def split_text(text: str, tokenizer: Tokenizer) -> pa.Array:
     """Return the items of a text."""
-    return split_texts(pa.array([text], pa.string()), kind)[0]
+    return split_ngrams(pa.array([text], pa.string()), tokenizer).items
 
 
 def boundary_scores(model: Model, items: pa.Array, check: Callable[[], None] = lambda: None) -> Floats:

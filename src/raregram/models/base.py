@@ -23,7 +23,8 @@ from raregram.models import ratios
 from raregram.models.explain import Term
 from raregram.models.frequencies import Frequencies
 from raregram.models.ratios import Floats
-from raregram.options import DENOMINATOR, KIND, LAM, SIDE, N, Option
+from raregram.options import DENOMINATOR, LAM, SIDE, N, Option
+from raregram.text.tokenize import Tokenizer
 from raregram.text.vocabulary import ABSENT, Codes
 
 Options: TypeAlias = Mapping[str, Any]  # the arguments of `fit`
@@ -84,11 +85,14 @@ class Settings:
     n_de: int
     pad: bool  # whether an N-gram may have fewer items: it is filled up with pads
     params: Any  # the `Parameters` of the estimator
+    tokenize: str = "whitespace"
+    lower: bool = False
     corpus: str | None = None  # the digest of the count file that the model was fitted from
 
     def __post_init__(self) -> None:
         """Raise `ParameterError` for a value out of its range."""
-        for option in (SIDE, KIND, DENOMINATOR, N):
+        self.tokenizer.check("fit")
+        for option in (SIDE, DENOMINATOR, N):
             option.check(getattr(self, option.name), "fit")
         for name, kind in (("target", str), ("corpus", str | None)):
             if not isinstance(getattr(self, name), kind):
@@ -96,6 +100,11 @@ class Settings:
         for name in ("n_nu", "n_de"):
             check_count(name, "fit", getattr(self, name), at_least=0, at_most=LARGEST_TOTAL)
         self.params.check_lengths(self.n)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """How texts are split into items."""
+        return Tokenizer(self.kind, self.tokenize, self.lower)
 
     @property
     def nearest(self) -> int:
@@ -120,8 +129,9 @@ class Settings:
 
     def header(self) -> Facts:
         """Return the header of a model file."""
-        common = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "params"}
-        return {**HEADER, **common, **asdict(self.params)}
+        others = ("params", "tokenize", "lower")
+        common = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in others}
+        return {**HEADER, **common, **self.tokenizer.header(), **asdict(self.params)}
 
     def __str__(self) -> str:
         """Name the estimator and its parameters."""

@@ -84,6 +84,8 @@ def fit(
         n=counts.n,
         side=counts.side,
         kind=counts.kind,
+        tokenize=counts.tokenize,
+        lower=counts.lower,
         denominator=denominator,
         n_nu=n_nu,
         n_de=n_de,

@@ -172,7 +172,7 @@ class Model:
 
     def parse(self, ngrams: NGramsLike, where: Where = nth_ngram) -> NGrams:
         """Split N-grams into items as this model wants them; they may have any length."""
-        return split_ngrams(ngrams, self.settings.kind, where)
+        return split_ngrams(ngrams, self.settings.tokenizer, where)
 
     def encode(self, ngrams: NGramsLike, where: Where | None = None) -> Codes:
         """Return the codes of N-grams, (N-grams, n), with -1 for items that the model does not know.
@@ -254,12 +254,12 @@ class Model:
 
     @cached_property
     def _encoder(self) -> Encoder:
-        return Encoder(self.items, self.settings.kind)
+        return Encoder(self.items, self.settings.tokenizer)
 
     @cached_property
     def splitter(self) -> Encoder:
         """An encoder of documents, by vocabularies of their own."""
-        return Encoder(pa.array([], pa.string()), self.settings.kind)
+        return Encoder(pa.array([], pa.string()), self.settings.tokenizer)
 
 
 def load(path: PathLike) -> Counts | Model:

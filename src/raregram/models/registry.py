@@ -26,7 +26,8 @@ def find_estimator(name: str) -> type[Estimator]:
 def read_settings(header: Mapping[str, Any]) -> Settings:
     """Return the settings that the header of a model file has; raise `ValueError` if it has anything else."""
     params = find_estimator(header["estimator"]).Params
-    common = {field.name: header[field.name] for field in fields(Settings) if field.name != "params"}
+    full = {"tokenize": "whitespace", "lower": False, **header}
+    common = {field.name: full[field.name] for field in fields(Settings) if field.name != "params"}
     settings = Settings(**common, params=params(**{field.name: header[field.name] for field in fields(params)}))
     if settings.header() != header:
         raise ValueError("the header is not that of the estimator")

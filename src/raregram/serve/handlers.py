@@ -55,6 +55,7 @@ def models(registry: Registry, path: Mapping[str, str], check: Check) -> Json:
     for served in registry:
         s = served.model.settings
         fields = {name: getattr(s, name) for name in ("target", "estimator", "n", "side", "kind", "pad")}
+        fields |= {name: getattr(s, name) for name in ("tokenize", "lower")}
         fields |= dict(zip(("here", "elsewhere"), s.conditions, strict=True))
         listed.append({"name": served.name, "settings": str(s), "interval": served.has_interval, **fields})
     return {"version": __version__, "max_bytes": registry.options.max_bytes, "models": listed}
@@ -78,8 +79,7 @@ def _scores(model: ReadyModel, contexts: Sequence[Any]) -> Any:
     """Score a few contexts one by one, and many, or those that need a pad or an error, all at once."""
     s = model.settings
     if len(contexts) <= FEW:
-        split = str.split if s.kind == "words" else list
-        items = [split(context) if isinstance(context, str) else context for context in contexts]
+        items = [s.tokenizer.items(context) for context in contexts]
         # A list may hold strings that are no letters: these get their error from the library.
         if all(len(row) == s.n and (s.kind == "words" or max(map(len, row)) <= 1) for row in items):
             return finite([model.single(row) for row in items])
@@ -91,10 +91,10 @@ def texts(registry: Registry, request: schemas.TextsRequest, check: Check) -> Js
     chosen = registry.select(request.models)
     scored = []
     for text in request.texts:
-        items = {kind: split_text(text, kind) for kind in {served.model.settings.kind for served in chosen}}
+        items = {how: split_text(text, how) for how in {served.model.settings.tokenizer for served in chosen}}
         scores = {}
         for served in chosen:
-            own = items[served.model.settings.kind]
+            own = items[served.model.settings.tokenizer]
             found = boundary_scores(served.model, own, check)
             found = found if request.digits is None else found.round(request.digits)
             first, last = first_and_last(served.model.settings, len(own))

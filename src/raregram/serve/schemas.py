@@ -186,6 +186,8 @@ class ModelSummary(BaseModel):
     n: int
     side: Literal["left", "right"]
     kind: Literal["words", "letters"]
+    tokenize: Literal["whitespace", "words"]
+    lower: bool
     pad: bool
     interval: bool = Field(description="Whether it has intervals.")
     here: str = Field(description="Where the contexts of the numerator stand, in words, e.g. 'before LOC'.")

@@ -33,10 +33,10 @@ def heat_map(models: Model | Sequence[Model], text: str) -> HeatMap:
     [None, 0.0, 0.04, 0.34, 0.04]
     """
     models = [models] if isinstance(models, Model) else models
-    kinds = {model.settings.kind for model in models}
-    if len(kinds) != 1:
-        raise ParameterError("a heat map takes models of one kind of items, words or letters")
-    items = split_text(text, kinds.pop())
+    tokenizers = {model.settings.tokenizer for model in models}
+    if len(tokenizers) != 1:
+        raise ParameterError("a heat map takes models of one kind of items, words or letters, that are split alike")
+    items = split_text(text, tokenizers.pop())
     names = model_names([model.settings for model in models])
     scores = {name: all_boundaries(model, items) for name, model in zip(names, models, strict=True)}
     return HeatMap(tuple(items.to_pylist()), models[0].settings.kind, scores)

@@ -92,7 +92,9 @@ def _count_table(cluster: Cluster, sources: Any, s: Settings) -> Frame | None:
 
 def _count(cluster: Cluster, sources: Any, options: Options, s: Settings, memory_limit: int | None) -> Count:
     """Prepare to count the whole N-grams of documents."""
-    settings = CountSettings(s.n, s.side, s.kind, targets=(s.target,), spans=("whole",), pad=s.pad)
+    settings = CountSettings(
+        s.n, s.side, s.kind, (s.target,), ("whole",), pad=s.pad, tokenize=s.tokenize, lower=s.lower
+    )
     job = CountJob((sources, None, None), settings, options, memory_limit=memory_limit)
     return job.on_spark(cluster, only=Span("item", 0, s.n))
 

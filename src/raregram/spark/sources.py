@@ -37,6 +37,7 @@ from raregram.counts.kernel import CountSettings
 from raregram.errors import FileError, InputError, ParameterError, check_choice
 from raregram.spark.session import Cluster, Frame
 from raregram.text.ngrams import parse_ngrams
+from raregram.text.tokenize import Tokenizer
 
 TABLE, LINES, FILES = "table", "lines", "files"  # what a row is part of
 SHOWN = 40  # characters of a line by which it is named
@@ -68,14 +69,14 @@ class Source:
             self.rows != TABLE or self.contexts is not None or "spans" in self.frame.columns
         )
 
-    def context_length(self, cluster: Cluster, kind: str) -> int:
+    def context_length(self, cluster: Cluster, tokenizer: Tokenizer) -> int:
         """Return the number of items of a context: the one that was asked for, or else that of the first."""
         assert self.contexts is not None
         column = (self.contexts.rename or {}).get("ngram", "ngram")
         first = cluster.run(self.frame.select(column).first)
         if first is None:
             raise InputError(f"there is no context in {self.name}")
-        found = parse_ngrams([first[0]], self.contexts.n, kind, lambda row: f"{self.name}, row 1")
+        found = parse_ngrams([first[0]], self.contexts.n, tokenizer, lambda row: f"{self.name}, row 1")
         return int(found.lengths[0])
 
     def encode(self, rows: Iterator[pa.RecordBatch], settings: CountSettings, options: Options) -> Iterator[Encoded]:

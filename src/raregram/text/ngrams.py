@@ -12,14 +12,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raregram.errors import CONTROLS, InputError, check_count, is_unicode, printable, shorten
-from raregram.options import KIND, N
-from raregram.text.tokenize import Ints, buffers_of, is_list, is_text, split_behind_spaces, split_texts
+from raregram.options import N
+from raregram.text.tokenize import (
+    Ints,
+    Tokenizer,
+    buffers_of,
+    expand,
+    is_list,
+    is_text,
+    split_behind_spaces,
+    split_texts,
+)
 
 NGramsLike: TypeAlias = Any  # sequence of strings or of sequences of items, NumPy or Arrow array of either
 Where: TypeAlias = Callable[[int], str]
 
 CHUNK = 1 << 16  # N-grams handled at a time: small enough for the cache, large enough to forget Python
 LONGEST_NGRAM = int(N.at_most)  # items
+PLAIN = Tokenizer()
 WITHIN_LINE = rf"[{CONTROLS}]|\\(?=[xu])"  # what is escaped in a line of text; what looks like an escape, too
 WITHIN_WORD = rf"\s|{WITHIN_LINE}"  # and in a word of it
 
@@ -81,9 +91,11 @@ class NGrams:
         return NGrams(shown, self.lengths).texts(kind) if kind == "words" else shown
 
 
-def are_lines(texts: pa.Array, kind: str) -> bool:
+def are_lines(texts: pa.Array, tokenizer: Tokenizer) -> bool:
     """Whether N-grams as strings are already as `NGrams.lines` gives them: plain ASCII, single spaces."""
-    return _is_printable(texts, spaces=True) and (kind == "letters" or split_behind_spaces(texts) is not None)
+    if not tokenizer.is_plain or not _is_printable(texts, spaces=True):
+        return False
+    return tokenizer.kind == "letters" or split_behind_spaces(texts) is not None
 
 
 def _is_printable(texts: pa.Array, spaces: bool) -> bool:
@@ -111,20 +123,26 @@ def nearest_items(lengths: Ints, n: int, side: str) -> tuple[Ints, npt.NDArray[n
     return index, (index >= starts) & (index < ends)
 
 
-def split_ngrams(ngrams: NGramsLike, kind: str = KIND.default, where: Where = nth_ngram) -> NGrams:
+def split_ngrams(ngrams: NGramsLike, tokenizer: Tokenizer = PLAIN, where: Where = nth_ngram) -> NGrams:
     """Split N-grams of any length into items; `where` names a row in an error message."""
-    return NGrams(*_split_any(as_sequence(ngrams), kind, where))
+    strings, lengths = _split_any(as_sequence(ngrams), tokenizer.kind, where)
+    if tokenizer.is_plain:
+        return NGrams(strings, lengths)
+    encoded = strings.dictionary_encode()
+    items, sizes = tokenizer.refine(encoded.dictionary)
+    index, lengths = expand(np.asarray(encoded.indices), lengths, sizes)
+    return NGrams(items.take(pa.array(index)), lengths)
 
 
 def parse_ngrams(
-    ngrams: NGramsLike, n: int | None = None, kind: str = KIND.default, where: Where = nth_ngram
+    ngrams: NGramsLike, n: int | None = None, tokenizer: Tokenizer = PLAIN, where: Where = nth_ngram
 ) -> NGrams:
     """Split N-grams into items and check that each has `n` of them (None: as many as the first).
 
     Args:
         ngrams: a sequence of strings, or of sequences of items, as list, NumPy or Arrow array.
         n: the number of items each must have.
-        kind: how a string is split: "words" at white space, "letters" at every character.
+        tokenizer: how strings are split; also those of a list.
         where: names a row in an error message.
 
     >>> parse_ngrams(["to be or", "not to be"]).items.to_pylist()
@@ -133,7 +151,8 @@ def parse_ngrams(
     ngrams = as_sequence(ngrams)
     if n is not None:
         check_count("n", "a count", n)
-    items, lengths = _split_any(ngrams, kind, where)
+    found = split_ngrams(ngrams, tokenizer, where)
+    lengths, kind = found.lengths, tokenizer.kind
     if not len(lengths):
         raise InputError("there is no N-gram in the input")
     if n is None:
@@ -149,7 +168,7 @@ def parse_ngrams(
             f"expected {max(n, 1)}: {shorten(shown)}",
             row,
         )
-    return NGrams(items, lengths)
+    return found
 
 
 def one_string_array(texts: NGramsLike) -> pa.Array | None:

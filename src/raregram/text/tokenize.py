@@ -1,7 +1,9 @@
-"""Texts into items: words as `str.split` finds them, or letters."""
+"""Texts into items: words as `str.split` finds them, words with punctuation apart, or letters."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,11 +11,101 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from raregram.errors import ParameterError, must_be
+from raregram.options import KIND, TOKENIZE
+from raregram.text.words import split_strings, words_in
+
 PAD = ""  # stands beyond the ends of a document; no item of a text is empty
 SPACE, DELETE = 0x20, 0x7F
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """How texts are split into items: first at white space, or into letters, and then what is found once more."""
+
+    kind: str = KIND.default
+    tokenize: str = "whitespace"  # "words": by Unicode's rules for word boundaries
+    lower: bool = False  # whether items are in small letters
+
+    def check(self, owner: str) -> None:
+        """Raise `ParameterError` unless `owner`, a function or a file, can split texts like this."""
+        KIND.check(self.kind, owner)
+        TOKENIZE.check(self.tokenize, owner)
+        if not isinstance(self.lower, bool):
+            raise must_be("lower", owner, "true or false", self.lower)
+        if self.kind == "letters" and self.tokenize != "whitespace":
+            raise ParameterError(f"tokenize={self.tokenize!r} is for words; letters are split at every character")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether items are the strings between white space, or letters, as they are."""
+        return self.tokenize == "whitespace" and not self.lower
+
+    def __str__(self) -> str:
+        """Name the kind of items."""
+        split = " by Unicode's rules" if self.tokenize == "words" else ""
+        return f"{self.kind}{split}{', lower case' if self.lower else ''}"
+
+    def header(self) -> dict[str, Any]:
+        """Return what a file says beside the kind of items: of plain ones nothing, as always."""
+        return {} if self.is_plain else {"tokenize": self.tokenize, "lower": self.lower}
+
+    def items(self, text: str | Sequence[str]) -> list[str]:
+        """Return the items of a text, or of a list of strings.
+
+        >>> Tokenizer(tokenize="words", lower=True).items(["in", "Paris,"])
+        ['in', 'paris', ',']
+        """
+        if isinstance(text, str):
+            text = list(text) if self.kind == "letters" else text.split()
+        if self.tokenize == "words":
+            text = [word for string in text for word in (words_in(string) if string else [PAD])]
+        return [self._lower(item) for item in text] if self.lower else list(text)
+
+    def refine(self, strings: pa.Array) -> tuple[pa.Array, Ints]:
+        """Return the items of distinct strings or letters, one after the other, and how many each has.
+
+        The empty string, a pad, stays what it is.
+        """
+        items, sizes = strings, np.ones(len(strings), dtype=np.int64)
+        if self.tokenize == "words" and len(strings):
+            items, sizes = split_strings(strings)
+            for row in np.flatnonzero(np.asarray(pc.binary_length(strings)) == 0).tolist():
+                before = int(sizes[:row].sum())
+                items = pa.concat_arrays([items[:before], pa.array([PAD], pa.string()), items[before:]])
+                sizes[row] = 1
+        if self.lower:
+            encoded = items.dictionary_encode()
+            lowered = pa.array(map(self._lower, encoded.dictionary.to_pylist()), pa.string())
+            items = lowered.take(encoded.indices)
+        return items, sizes
+
+    def _lower(self, item: str) -> str:
+        """Return an item in small letters; a letter stays one, though that of a Turkish capital İ has two."""
+        return item.lower() if self.kind == "words" else item.lower()[:1]
+
+
+def expand(codes: npt.NDArray[np.int32], lengths: Ints, sizes: Ints) -> tuple[Ints, Ints]:
+    """Replace each string of several rows, which follow each other, by its items.
+
+    Args:
+        codes: of the strings.
+        lengths: how many each row has.
+        sizes: how many items the string of each code has, which stand one after the other in a list.
+
+    Returns the indices of all items in that list, and how many each row has.
+    """
+    if (sizes == 1).all():
+        return codes.astype(np.int64), lengths
+    size = sizes[codes]
+    ends = np.cumsum(size)
+    begins = np.cumsum(sizes) - sizes
+    index = np.repeat(begins[codes] - ends + size, size)
+    index += np.arange(len(index))
+    return index, np.diff(np.append(0, ends)[np.append(0, np.cumsum(lengths))])
 
 
 def split_texts(texts: pa.Array, kind: str) -> tuple[pa.Array, Ints]:

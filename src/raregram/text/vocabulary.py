@@ -12,8 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raregram.options import KIND
-from raregram.text.tokenize import Ints, add_space, buffers_of, split_behind_spaces, split_texts
+from raregram.text.tokenize import Ints, Tokenizer, add_space, buffers_of, expand, split_behind_spaces, split_texts
 
 Codes: TypeAlias = npt.NDArray[np.int32]
 
@@ -31,9 +30,9 @@ class Encoder:
     the same in a third of the time, and Numba takes half a second to load.
     """
 
-    def __init__(self, vocabulary: pa.Array, kind: str = KIND.default) -> None:
+    def __init__(self, vocabulary: pa.Array, tokenizer: Tokenizer = Tokenizer()) -> None:  # noqa: B008 - frozen
         self.vocabulary = vocabulary
-        self.kind = kind
+        self.tokenizer = tokenizer
         self.bytes = 0  # of text so far
         self._table: Any = None  # of the compiled loops
         self._spaced: Any = None  # the vocabulary with a space behind each item
@@ -41,8 +40,19 @@ class Encoder:
     def encode(self, texts: pa.Array) -> tuple[Codes, Ints, pa.Array]:
         """Return the codes of all items, how many items each text has, and the items that the vocabulary lacks.
 
-        The codes of those follow the codes of the vocabulary, in the order in which the items come.
+        The codes of those follow the codes of the vocabulary.
         """
+        codes, lengths, strings = self.encode_strings(texts)
+        if self.tokenizer.is_plain or not len(strings):  # an item of the vocabulary is not split any further
+            return codes, lengths, strings
+        items, sizes = self.tokenizer.refine(strings)
+        known = np.arange(len(self.vocabulary), dtype=np.int32)
+        new_codes, new = _look_up(items, self.vocabulary)
+        index, lengths = expand(codes, lengths, np.concatenate([np.ones(len(known), np.int64), sizes]))
+        return np.concatenate([known, new_codes])[index], lengths, new
+
+    def encode_strings(self, texts: pa.Array) -> tuple[Codes, Ints, pa.Array]:
+        """Return the same for the strings between white space, or letters, in the order in which they come."""
         self.bytes += texts.nbytes
         loops = self._loops(texts)
         if loops is not None:
@@ -58,25 +68,19 @@ class Encoder:
                 offsets = np.arange(bounds[-1]) + np.repeat(starts - bounds[:-1], sizes)
                 new = pa.StringArray.from_buffers(len(sizes), pa.py_buffer(bounds), pa.py_buffer(both[offsets]))
                 return codes, lengths, new
-        spaced = split_behind_spaces(texts) if self.kind == "words" else None
-        items, lengths = spaced or split_texts(texts, self.kind)
-        if spaced is not None and self._spaced is None:
+        spaced = split_behind_spaces(texts) if self.tokenizer.kind == "words" else None
+        items, lengths = spaced or split_texts(texts, self.tokenizer.kind)
+        if spaced is None:
+            codes, new = _look_up(items, self.vocabulary)
+            return codes, lengths, new
+        if self._spaced is None:
             self._spaced = add_space(self.vocabulary)
-        vocabulary = self.vocabulary if spaced is None else self._spaced
-        if not len(vocabulary):  # all are new, so there is nothing to look up
-            encoded = items.dictionary_encode()
-            codes = np.asarray(encoded.indices)
-        else:
-            codes = encode_items(items, vocabulary)
-            unknown = np.flatnonzero(codes == ABSENT)
-            encoded = items.take(pa.array(unknown)).dictionary_encode()
-            codes[unknown] = len(vocabulary) + np.asarray(encoded.indices)
-        new = encoded.dictionary
-        return codes, lengths, new if spaced is None else pc.utf8_slice_codeunits(new, 0, -1)
+        codes, new = _look_up(items, self._spaced)
+        return codes, lengths, pc.utf8_slice_codeunits(new, 0, -1)
 
     def _loops(self, texts: pa.Array) -> ModuleType | None:
         """Return the compiled loops where they pay: they copy the table of the vocabulary, and have to be loaded."""
-        if self.kind != "words" or texts.nbytes < SMALL:
+        if self.tokenizer.kind != "words" or texts.nbytes < SMALL:
             return None
         return _compiled() if self.bytes > COMPILED_FROM else loaded_loops()
 
@@ -93,6 +97,18 @@ def _compiled() -> ModuleType | None:
     except (ImportError, RuntimeError, SystemError):  # there is no Numba, or none that works here
         return None
     return compiled
+
+
+def _look_up(items: pa.Array, vocabulary: pa.Array) -> tuple[Codes, pa.Array]:
+    """Return the code of each item, and the items that a vocabulary lacks, whose codes follow."""
+    if not len(vocabulary):  # all are new, so there is nothing to look up
+        encoded = items.dictionary_encode()
+        return np.asarray(encoded.indices), encoded.dictionary
+    codes = encode_items(items, vocabulary)
+    unknown = np.flatnonzero(codes == ABSENT)
+    encoded = items.take(pa.array(unknown)).dictionary_encode()
+    codes[unknown] = len(vocabulary) + np.asarray(encoded.indices)
+    return codes, encoded.dictionary
 
 
 def encode_items(items: pa.Array, vocabulary: pa.Array) -> Codes:

@@ -22,6 +22,7 @@ from raregram.corpus.documents import (
 )
 from raregram.corpus.formats.columns import decode_tags
 from raregram.errors import InputError, shorten
+from raregram.text.tokenize import Tokenizer
 
 ELEMENT = re.compile(r"</?([A-Za-z_]+)>")
 ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'"}
@@ -115,20 +116,20 @@ def _parts(lines: Iterator[tuple[int, bytes]], path: str, split: str) -> Iterato
         yield first, b"\n".join(part)
 
 
-def _read_in_pieces(path: str, options: Options, n: int, kind: str) -> Iterator[Row]:
+def _read_in_pieces(path: str, options: Options, n: int, tokenizer: Tokenizer) -> Iterator[Row]:
     """Yield one text as pieces that overlap by n - 1 items, so that each of its N-grams is in exactly one."""
     if options.skip_log.on_error == "skip":  # then a text is checked as a whole before its first piece is counted
         path = buffered(path)
         try:
-            for _ in _cut(path, options.batch_bytes, n, kind):
+            for _ in _cut(path, options.batch_bytes, n, tokenizer.kind):
                 pass
         except InputError as error:
             options.skip_log.skip_or_raise(error)
             return
     name, overlap, begins = os.fsencode(path).decode(errors="replace"), "", True
-    for piece, ends in _cut(path, options.batch_bytes, n, kind):
+    for piece, ends in _cut(path, options.batch_bytes, n, tokenizer.kind):
         yield Row(name, overlap + piece, [], Location(path), begins, ends)
-        overlap, begins = _last_items(overlap + piece, n - 1, kind), False
+        overlap, begins = _last_items(overlap + piece, n - 1, tokenizer), False
 
 
 def _cut(path: str, size: int, n: int, kind: str) -> Iterator[tuple[str, bool]]:
@@ -145,7 +146,7 @@ def _cut(path: str, size: int, n: int, kind: str) -> Iterator[tuple[str, bool]]:
             continue  # nothing more can be cut off than before
         joined = "".join(waiting)
         cut = _after_last_space(joined) if words else len(joined)
-        if len(_last_items(joined[:cut], n, kind).split() if words else joined[:cut]) >= n:
+        if len(joined[:cut].rsplit(None, n)[-n:] if words else joined[:cut]) >= n:
             if ready:
                 yield ready, False
             ready, joined = joined[:cut], joined[cut:]
@@ -158,11 +159,11 @@ def _after_last_space(text: str) -> int:
     return len(text) + 1 - len((text + "x").rsplit(None, 1)[-1])
 
 
-def _last_items(text: str, size: int, kind: str) -> str:
+def _last_items(text: str, size: int, tokenizer: Tokenizer) -> str:
     """Return the last items of a text, as a text to which more can be added."""
-    if kind == "letters":
+    if tokenizer.kind == "letters":
         return text[-size:] if size else ""
-    words = text.rsplit(None, size)[-size:] if size else []
+    words = tokenizer.items(text.rsplit(None, size)[-size:])[-size:] if size else []
     return "".join(word + " " for word in words)
 
 
