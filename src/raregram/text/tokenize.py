@@ -73,14 +73,10 @@ class Tokenizer:
         items, sizes = strings, np.ones(len(strings), dtype=np.int64)
         if self.tokenize == "words" and len(strings):
             items, sizes = split_strings(strings)
-            for row in np.flatnonzero(np.asarray(pc.binary_length(strings)) == 0).tolist():
-                before = int(sizes[:row].sum())
-                items = pa.concat_arrays([items[:before], pa.array([PAD], pa.string()), items[before:]])
-                sizes[row] = 1
-        if self.lower:
-            encoded = items.dictionary_encode()
-            lowered = pa.array(map(self._lower, encoded.dictionary.to_pylist()), pa.string())
-            items = lowered.take(encoded.indices)
+        if self.lower and buffers_of(items)[0].max(initial=0) < 0x80:
+            items = pc.ascii_lower(items)
+        elif self.lower:
+            items = pa.array(map(self._lower, items.to_pylist()), pa.string())
         return items, sizes
 
     def _lower(self, item: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import sys
 from functools import cache
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -31,24 +32,30 @@ PICTOGRAPHIC_LETTER = "A"  # such as Ⓜ, which has two properties
 
 def words_in(text: str) -> list[str]:
     """Return the words of a text, and all signs that stand alone; white space is left out."""
-    found = _rules().finditer(_classes(text))
-    return [text[match.start() : match.end()] for match in found if not text[match.start()].isspace()]
+    return [word for string in text.split() for word in _words_in_string(string)]
+
+
+def _words_in_string(string: str) -> list[str]:
+    return [string[match.start() : match.end()] for match in _rules().finditer(_classes(string))]
 
 
 def split_strings(strings: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """Return the words of strings, at least one string, one after the other, and how many each has."""
-    lines = pc.replace_substring(strings, SEPARATOR, SPACE)
-    joined = pc.binary_join(pa.ListArray.from_arrays([0, len(lines)], lines), SEPARATOR)[0].as_py() + SEPARATOR
+    """Return the words of one string or more, one after the other, and how many each has.
+
+    An empty string, which is a pad, stays what it is.
+    """
+    joined = pc.binary_join(pa.ListArray.from_arrays([0, len(strings)], strings), SEPARATOR)[0].as_py() + SEPARATOR
     classes = _classes(joined)
-    sizes = np.fromiter(map(len, _rules().findall(classes)), dtype=np.int64)
-    ends = np.cumsum(sizes)
+    if SPACE in classes or classes.count(SEPARATOR) > len(strings):  # in an item of a list
+        found = [words_in(string) if string else [""] for string in strings.to_pylist()]
+        return pa.array(chain.from_iterable(found), pa.string()), np.fromiter(map(len, found), dtype=np.int64)
+    ends = np.cumsum(np.fromiter(map(len, _rules().findall(classes)), dtype=np.int64))  # in characters
+    closes = np.frombuffer(classes.encode(), dtype=np.uint8)[ends - 1] == ord(SEPARATOR)
     data = np.frombuffer(joined.encode(), dtype=np.uint8)
-    begins = np.append(np.flatnonzero((data & 0xC0) != 0x80), len(data)).astype(np.int32)  # of each character
-    offsets = begins[np.append(0, ends)]
-    words = pa.StringArray.from_buffers(len(sizes), pa.py_buffer(offsets), pa.py_buffer(data))
-    first = np.frombuffer(classes.encode(), dtype=np.uint8)[ends - sizes]
-    kept = (first != ord(SPACE)) & (first != ord(SEPARATOR))
-    return words.filter(pa.array(kept)), np.diff(np.cumsum(kept)[first == ord(SEPARATOR)], prepend=0)
+    ends = np.append(np.flatnonzero((data & 0xC0) != 0x80), len(data))[ends]  # in bytes
+    offsets = np.append(0, ends - np.cumsum(closes)).astype(np.int32)
+    words = pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(data[data != ord(SEPARATOR)]))
+    return words, np.diff(np.flatnonzero(closes), prepend=-1)
 
 
 def _classes(text: str) -> str:
@@ -73,9 +80,10 @@ def _class_of() -> str:
 
 
 def rules() -> str:
-    """Return the rules as a regular expression of one word, sign, white space or separator, over classes.
+    """Return the rules as a regular expression over classes: a word or sign, and a separator behind it.
 
-    A word is as long as the rules join; no part of the expression is tried twice. JavaScript reads it as Python does.
+    A word is as long as the rules go on joining; no part of the expression is tried twice. White space is found by
+    itself, and so is a separator without a word. JavaScript reads this as Python does.
     """
     letter, marks = "[aAh]", "[mz]*"  # WB4: marks belong to what they follow
     quote = f"{marks}'(?!{marks}{letter})"  # WB7a, after a Hebrew letter
@@ -89,8 +97,8 @@ def rules() -> str:
     joiners = f"(?:_{marks})+"  # WB13a, WB13b; but none after a quote that ends a word
     word = f"(?:{joiners})?{part}(?:(?<!'){joiners}{part})*(?:(?<!'){joiners})?|{joiners}"
     piece = f"(?:{word}|f{marks}f|[^ \n]){marks}"  # WB15, WB16, WB999
-    usual = '\n|a+(?=[\n x,"fp])'  # which would be found without this as well, in twice the time
-    return f"{usual}|{piece}(?:(?<=z)(?=[pA]){piece})*| "  # WB3c
+    usual = "[a9]+(?=[,.:']?[\n x\"fp])|[x,.:'\"](?![mz])"  # which the rest would find as well, but slower
+    return f"(?:{usual}|{piece}(?:(?<=z)(?=[pA]){piece})*)\n?|[ \n]"  # WB3c
 
 
 @cache
