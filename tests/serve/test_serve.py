@@ -52,10 +52,17 @@ MODELS = {
     "mle": {"n": 2, "estimator": "mle", "spans": ["units", "whole"]},
     "direct": {"n": 2, "estimator": "direct", "spans": ["units", "whole"]},
     "letters": {"n": 3, "kind": "letters", "estimator": "backoff", "spans": ["units", "suffixes:3", "shapes:3"]},
+    "split words": {
+        "n": 3,
+        "tokenize": "words",
+        "lower": True,
+        "estimator": "backoff",
+        "spans": ["units", "suffixes:3", "shapes:3"],
+    },
     "letters mle": {"n": 2, "kind": "letters", "pad": True, "estimator": "mle", "spans": ["units", "whole"]},
 }
 JSON = {"Content-Type": "application/json"}
-COUNTED = ("n", "side", "kind", "pad", "spans")
+COUNTED = ("n", "side", "kind", "tokenize", "lower", "pad", "spans")
 
 
 def documents():
@@ -109,7 +116,7 @@ def same(found, expected):
 
 
 def items_of(model):
-    return TEXT.split() if model.settings.kind == "words" else list(TEXT)
+    return model.settings.tokenizer.items(TEXT)
 
 
 def contexts_of(model):
@@ -157,11 +164,25 @@ def test_a_text_is_scored_at_every_boundary(client, name):
     model = fitted(name)
     text, empty, _ = post(client, "texts", texts=[TEXT, "", "Ann"], models=[name])["texts"]
     found, contexts = text["scores"][name], contexts_of(model)
-    assert text["items"] == {model.settings.kind: len(items_of(model))}
+    assert text["items"] == {str(model.settings.tokenizer): len(items_of(model))}
     assert [score is None for score in found] == [context is None for context in contexts]
     known = [context for context in contexts if context is not None]
     assert same([score for score in found if score is not None], model.log_ratio(known))
     assert len(empty["scores"][name]) == 1
+
+
+def test_texts_are_split_as_the_model_was_counted(client):
+    model = fitted("split words")
+    for context in ('were (in "Rome', ["WERE", "(in", '"Rome'], '( IN " rome'):
+        found = post(client, "score", contexts=[context], models=["split words"])["scores"]["split words"]
+        assert same(found, model.log_ratio(['in " rome']))
+        explained = post(client, "explain", context=context, model="split words")
+        assert explained["ngram"] == ["in", '"', "rome"]
+    [text] = post(client, "texts", texts=['(in "Rome'], models=["split words", "selective"])["texts"]
+    assert text["items"] == {"words by Unicode's rules, lower case": 4, "words": 2}
+    assert len(text["scores"]["split words"]) == 5
+    ranked = post(client, "rank", text='(in "Rome', model="split words", top=9)["ranking"]
+    assert ["in", '"', "rome"] in [row["items"] for row in ranked]
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -137,6 +137,8 @@ def assert_same(counted: rg.Counts, expected: rg.Counts) -> None:
         ("parquet", {"n": 3, "side": "right", "spans": ["suffixes:2", "whole"], "pad": True}),
         ("jsonl", {"n": 2, "spans": ["whole"], "min_count": 3, "targets": ["PER"]}),
         ("parquet", {"n": 3, "kind": "letters", "spans": ["suffixes:3"]}),
+        ("parquet", {"n": 3, "tokenize": "words", "lower": True, "spans": ["suffixes:3", "shapes:2"]}),
+        ("text", {"n": 3, "split": "file", "format": "text", "tokenize": "words", "spans": ["whole"]}),
         ("jsonl", {"n": 2, "labels": {"Num": "LOC"}, "spans": ["shapes:2"], "memory_limit": 1 << 16}),
         ("text", {"n": 3, "split": "file", "format": "text", "spans": ["suffixes:2"]}),
         ("text", {"n": 3, "split": "lines", "format": "text", "kind": "letters", "pad": True}),
@@ -181,6 +183,8 @@ COUNTED = {"spans": ["suffixes:2", "shapes:2", "whole"]}
         ("in.csv", {"words": CONTEXTS, "f_nu": [1, 0, 3, 2, 0], "f_de": [5, 2, 0, 4, 7]},
          {"columns": {"ngram": "words"}, "side": "right"}),
         ("in.parquet", {"ngram": CONTEXTS, "f_nu": [1, 0, 3, 2, 0], "f_de": [5, 2, 3, 4, 7]}, {"f_de": "all"}),
+        ("in.csv", {"ngram": ["in Paris,", "(the end", "It's ok."], "label": ["A", "B", "A"]},
+         {"tokenize": "words", "lower": True}),
         ("in.csv", {"ngram": ["abc", "bcd", "cd "], "label": ["A", "B", "A"]}, {"kind": "letters"}),
     ],
 )  # fmt: skip

@@ -99,7 +99,7 @@ def texts(registry: Registry, request: schemas.TextsRequest, check: Check) -> Js
             found = found if request.digits is None else found.round(request.digits)
             first, last = first_and_last(served.model.settings, len(own))
             scores[served.name] = _all_boundaries(found, first, len(own) + 1 - last)
-        scored.append({"items": {kind: len(some) for kind, some in items.items()}, "scores": scores})
+        scored.append({"items": {str(how): len(some) for how, some in items.items()}, "scores": scores})
     return {"texts": scored}
 
 

@@ -70,7 +70,7 @@ class TextsRequest(RequestBody, json_schema_extra={"examples": [{"texts": [TEXT]
 class ScoredText(BaseModel):
     """A text of L items: L + 1 log ratios by model, null at boundaries that have no whole context."""
 
-    items: dict[str, int] = Field(description="How many items the text has, by kind: words, letters.")
+    items: dict[str, int] = Field(description="How many items the text has, by how it is split: words, letters.")
     scores: dict[str, list[Number | None]]
 
 

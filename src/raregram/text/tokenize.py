@@ -81,7 +81,8 @@ class Tokenizer:
 
     def _lower(self, item: str) -> str:
         """Return an item in small letters; a letter stays one, though that of a Turkish capital İ has two."""
-        return item.lower() if self.kind == "words" else item.lower()[:1]
+        lowered = item.lower()
+        return lowered[:1] if self.kind == "letters" and len(item) == 1 else lowered
 
 
 def expand(codes: npt.NDArray[np.int32], lengths: Ints, sizes: Ints) -> tuple[Ints, Ints]:
