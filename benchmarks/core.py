@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow as pa
 from numpy.lib.stride_tricks import sliding_window_view
 
 import raregram as rg
-from benchmarks.measuring import RAREGRAM, best_of, output_of, parser, show, show_machine, write_json
+from benchmarks.measuring import RAREGRAM, Task, best_of, output_of, parser, show, show_machine, write_json
 from raregram.measure.synthetic import SyntheticCorpus
 
 CONTEXTS = 1_000_000
@@ -65,14 +66,18 @@ def measure() -> list[tuple[str, str, str]]:
                 ),
                 "help": lambda: output_of(RAREGRAM, "--help"),
                 "python": lambda: output_of(sys.executable, "-c", "pass"),
+                **splitting(texts),
             }
         )
+    apart = {task: times(seconds[f"{task} words"], seconds[f"{task} whitespace"]) for task in ("count", "score")}
     return [
         ("10-grams a second from item codes", rate(seconds["codes"]), "at least 20 million"),
         ("  as a multiple of copying the codes", times(seconds["codes"], seconds["copy"]), ""),
         ("10-grams a second from running item codes", rate(seconds["running"]), "at least 20 million"),
         ("10-grams a second from text", rate(seconds["text"]), "at least 1 million"),
         ("  as a multiple of str.split alone", times(seconds["text"], seconds["str.split"]), ""),
+        ("count 2 million words with punctuation apart, over white space", apart["count"], "at most 1.5 x"),
+        ("score them", apart["score"], "at most 1.5 x"),
         (f"model of {N} x 10,000 items on disk", f"{on_disk / 1e6:.2f} MB", "at most 1 MB"),
         (f"model of {N} x 10,000 items in memory", f"{model.nbytes / 1e6:.2f} MB", "at most 4 MB (the paper: 26)"),
         (f"fit from a table of {million.num_rows:,} rows", f"{seconds['fit']:.2f} s", "under 1 s"),
@@ -89,6 +94,22 @@ def million_rows() -> rg.Counts:
     ngrams = np.column_stack([rng.permutation(words) for _ in range(N)])
     f_de = rng.zipf(1.5, len(words)).clip(1, 10**6)
     return rg.Counts.from_ngrams(ngrams, rng.binomial(f_de, 0.1), f_de, target="T", spans=["units"])
+
+
+def splitting(texts: list[str]) -> dict[str, Task]:
+    """Return tasks that count and score 2 million words, one in seven with a comma, split in two ways."""
+    words = " ".join(texts[:200_000]).split()
+    glued = [word + "," if place % 7 == 0 else word for place, word in enumerate(words)]
+    table = pa.table({"text": [" ".join(glued[first : first + 500]) for first in range(0, len(glued), 500)]})
+    contexts = pa.array([" ".join(glued[first : first + N]) for first in range(0, len(glued), N)])
+    tasks: dict[str, Task] = {}
+    for tokenize in ("whitespace", "words"):
+        layout = {"n": N, "tokenize": tokenize, "spans": ["units"], "threads": 1}
+        counts = rg.count(numerator=table[:400], denominator=table, **layout)
+        model = rg.fit(counts, "numerator", "selective")
+        tasks[f"count {tokenize}"] = partial(rg.count, table, targets=[], **layout)
+        tasks[f"score {tokenize}"] = partial(model.log_ratio, contexts)
+    return tasks
 
 
 def rate(seconds: float) -> str:

@@ -539,3 +539,24 @@ def test_the_page_of_the_interface_tries_requests(page, service):
     field.send_keys('{"contexts": ["talks in"], "models": ["LOC"]}')
     page.find_element(By.XPATH, "//button[text()='Try']").click()
     assert '"scores"' in "".join(wait_for(lambda: list(filter(None, seen(page, "pre[aria-live]:not([hidden])")))))
+
+
+def test_the_page_splits_words_from_punctuation_as_the_model_does(browser, tmp_path):
+    docs = [
+        {"text": f'talks (in "{name}") on {i}', "spans": [(2, 3, "LOC")]} for i, name in enumerate(["Rome", "Oslo"])
+    ]
+    counts = rg.count(docs, n=2, tokenize="words", lower=True, spans=["units", "suffixes:2", "shapes:2"])
+    model = rg.fit(counts, "LOC", "backoff")
+    model.save(tmp_path / "apart.rgm")
+    with running(str(tmp_path / "apart.rgm")) as url:
+        browser.get(url)
+        wait_until_ready(browser)
+        write(browser, 'It\'s (in "Rome"), na\u00efve 3.14%\u2026 字 \U0001f1e9\U0001f1ea\u0308')
+        items = ["It's", "(", "in", '"', "Rome", '"', ")", ",", "na\u00efve", "3.14", "%", "\u2026", "字",
+                 "\U0001f1e9\U0001f1ea\u0308"]  # fmt: skip
+        wait_for(lambda: f"{len(items)} words and signs" in seen(browser, "#status"))
+        wait_for(lambda: seen(browser, "#heat bdi") == items)
+        gaps = browser.execute_script("return [...document.querySelectorAll('.gap')].map((gap) => gap.ariaLabel)")
+        label = next(label for label in gaps if label.startswith("gap 4 before Rome"))
+        expected = model.log_ratio(['in "'])[0]
+        assert f"{expected:.2f}" in label.replace("\u2212", "-")

@@ -22,6 +22,7 @@ from raregram.serve.models import ReadyModel
 from raregram.serve.registry import Registry
 from raregram.show.write import finite
 from raregram.text.tokenize import PAD
+from raregram.text.words import class_ranges, rules
 
 FEW = 64  # contexts that are scored one by one
 Check = Callable[[], None]  # raises after the timeout
@@ -58,7 +59,9 @@ def models(registry: Registry, path: Mapping[str, str], check: Check) -> Json:
         fields |= {name: getattr(s, name) for name in ("tokenize", "lower")}
         fields |= dict(zip(("here", "elsewhere"), s.conditions, strict=True))
         listed.append({"name": served.name, "settings": str(s), "interval": served.has_interval, **fields})
-    return {"version": __version__, "max_bytes": registry.options.max_bytes, "models": listed}
+    apart = any(served.model.settings.tokenize == "words" for served in registry)
+    words = {"word": rules(), "classes": class_ranges()} if apart else None
+    return {"version": __version__, "max_bytes": registry.options.max_bytes, "models": listed, "words": words}
 
 
 def model(registry: Registry, path: Mapping[str, str], check: Check) -> Json:

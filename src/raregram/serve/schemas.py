@@ -194,12 +194,20 @@ class ModelSummary(BaseModel):
     elsewhere: str = Field(description="Where those of the denominator stand, e.g. 'elsewhere'.")
 
 
+class WordRules(BaseModel):
+    """Unicode's rules for word boundaries, as a regular expression over the classes of characters."""
+
+    word: str
+    classes: list[tuple[int, int, str]] = Field(description="First and last code point, and their class; else x.")
+
+
 class ModelsResponse(BaseModel):
     """The models, and how much a request may hold."""
 
     version: str
     max_bytes: int
     models: list[ModelSummary]
+    words: WordRules | None = Field(description="How words are split from punctuation, where a model does so.")
 
 
 class ModelResponse(BaseModel):

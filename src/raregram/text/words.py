@@ -79,6 +79,13 @@ def _class_of() -> str:
     return found.decode()
 
 
+@cache
+def class_ranges() -> list[tuple[int, int, str]]:
+    """Return ranges of code points with the letter of their property, without those that have none."""
+    runs = re.finditer(rf"([^{OTHER}])\1*", _class_of())
+    return [(run.start(), run.end() - 1, run[1]) for run in runs]
+
+
 def rules() -> str:
     """Return the rules as a regular expression over classes: a word or sign, and a separator behind it.
 

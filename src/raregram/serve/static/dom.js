@@ -63,7 +63,7 @@ export const isSpace = (text) => text !== "" && text.trim() === "";
 
 // The items of an N-gram: words with a space between them; letters next to each other, and no line ends within a word.
 export function ngram(items, kind) {
-  if (kind === "words") return items.flatMap((word) => [item(word), " "]);
+  if (kind !== "letters") return items.flatMap((word) => [item(word), " "]);
   const words = [[]];
   for (const letter of items) {
     words.at(-1).push(item(letter));

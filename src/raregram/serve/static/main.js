@@ -5,7 +5,7 @@ import { HeatMap, NARROW, drawScale } from "./heat.js";
 import { ModelView } from "./models.js";
 import { Ranking } from "./rank.js";
 import { ask } from "./service.js";
-import { Scores, readText, spaces } from "./text.js";
+import { APART, Scores, readText, setRules, spaces } from "./text.js";
 import { Why } from "./why.js";
 
 const EXAMPLE = `Finance ministers of the seven largest industrial nations will hold two days of talks next month in Paris, a spokesman for the Treasury said. The meeting was called after Prime Minister Nakasone told reporters in Tokyo that the dollar had fallen far enough. Officials from West Germany and Japan are expected to be there, but a source close to the talks said that Treasury Secretary James Baker may stay in Washington.`;
@@ -18,7 +18,8 @@ async function start() {
   setTheme(read("theme") ?? "auto");
   $("theme").addEventListener("click", nextTheme);
   const found = await ask("/api/models");
-  state.models = found.models.map((model, place) => ({ ...model, label: model.name, colour: `k${place % 6}` }));
+  if (found.words) setRules(found.words);
+  state.models = found.models.map((model, place) => ({ ...model, kind: model.tokenize === "words" ? APART : model.kind, label: model.name, colour: `k${place % 6}` }));
   state.kind = state.models[0].kind;
   state.ranking = new Ranking(state.models, found.max_bytes, () => $("text").value, (items, model) => { open("read"); why.explain(items, model); });
   state.modelView = new ModelView(state.models);

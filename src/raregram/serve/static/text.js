@@ -5,17 +5,40 @@ import { ask } from "./service.js";
 // White space as Python's str.split sees it, which is not what \s means here.
 const WORD = /[^\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/g;
 
+export const APART = "words and signs"; // the kind of items of models that split words from punctuation
+
+// Unicode's rules for word boundaries, as the service has them: a class for each character, and what is one word.
+const rules = { classes: [], word: null, known: new Map() };
+
+export function setRules({ classes, word }) {
+  Object.assign(rules, { classes, word: new RegExp(word, "g") });
+}
+
+function classOf(character) {
+  const code = character.codePointAt(0);
+  if (!rules.known.has(code)) rules.known.set(code, rules.classes.find(([first, last]) => first <= code && code <= last)?.[2] ?? "x");
+  return rules.known.get(code);
+}
+
+function apart(string) {
+  const characters = Array.from(string);
+  return [...characters.map(classOf).join("").matchAll(rules.word)].map((match) => characters.slice(match.index, match.index + match[0].length).join(""));
+}
+
 export function split(text, kind) {
-  return kind === "words" ? text.match(WORD) ?? [] : Array.from(text);
+  if (kind === "letters") return Array.from(text);
+  const strings = text.match(WORD) ?? [];
+  return kind === APART ? strings.flatMap(apart) : strings;
 }
 
 // What stands before each item, and after the last one.
 export function spaces(text, kind) {
-  if (kind !== "words") return null;
+  if (kind === "letters") return null;
   const found = [];
   let end = 0;
   for (const match of text.matchAll(WORD)) {
     found.push(text.slice(end, match.index));
+    if (kind === APART) found.push(...apart(match[0]).slice(1).map(() => ""));
     end = match.index + match[0].length;
   }
   return [...found, text.slice(end)];
@@ -60,7 +83,7 @@ export class Scores {
     const [low, high] = this.scores ? this.changed(items) : [0, items.length];
     const from = Math.max(low - 2 * this.reach, 0);
     const to = Math.min(high + 2 * this.reach, items.length);
-    const sent = items.slice(from, to).join(this.kind === "words" ? " " : "");
+    const sent = items.slice(from, to).join(this.kind === "letters" ? "" : " ");
     const request = { texts: [sent], models: this.models.map((model) => model.name), digits: 4 };
     const fresh = (await ask("/api/texts", request, signal)).texts[0].scores;
     const first = Math.max(low - this.reach, 0);

@@ -71,7 +71,7 @@ function drawContext(items, model) {
   const words = [[]]; // what stays on one line
   items.forEach((text, place) => {
     words.at(-1).push(item(text));
-    if (place < items.length - 1 && (model.kind === "words" || isSpace(text))) words.push([]);
+    if (place < items.length - 1 && (model.kind !== "letters" || isSpace(text))) words.push([]);
   });
   if (left) words.at(-1).push(here);
   else words[0].unshift(here);
