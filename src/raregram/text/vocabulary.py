@@ -33,6 +33,7 @@ class Encoder:
     def __init__(self, vocabulary: pa.Array, tokenizer: Tokenizer = Tokenizer()) -> None:  # noqa: B008 - frozen
         self.vocabulary = vocabulary
         self.tokenizer = tokenizer
+        self._known = vocabulary if tokenizer.is_plain else vocabulary[:0]  # strings that need no code of their own
         self.bytes = 0  # of text so far
         self._table: Any = None  # of the compiled loops
         self._spaced: Any = None  # the vocabulary with a space behind each item
@@ -43,27 +44,35 @@ class Encoder:
         The codes of those follow the codes of the vocabulary.
         """
         codes, lengths, strings = self.encode_strings(texts)
-        if self.tokenizer.is_plain or not len(strings):  # an item of the vocabulary is not split any further
+        if self.tokenizer.is_plain:
             return codes, lengths, strings
-        items, sizes = self.tokenizer.refine(strings)
-        known = np.arange(len(self.vocabulary), dtype=np.int32)
-        new_codes, new = _look_up(items, self.vocabulary)
-        index, lengths = expand(codes, lengths, np.concatenate([np.ones(len(known), np.int64), sizes]))
-        return np.concatenate([known, new_codes])[index], lengths, new
+        found = encode_items(strings, self.vocabulary)  # an item of the vocabulary is not split any further
+        others = found == ABSENT
+        items, sizes = self.tokenizer.refine(strings.filter(pa.array(others)))
+        of_items, new = _look_up(items, self.vocabulary)
+        all_sizes = np.ones(len(strings), dtype=np.int64)
+        all_sizes[others] = sizes
+        of_strings = np.repeat(found, all_sizes)
+        of_strings[np.repeat(others, all_sizes)] = of_items
+        index, lengths = expand(codes, lengths, all_sizes)
+        return of_strings[index], lengths, new
 
     def encode_strings(self, texts: pa.Array) -> tuple[Codes, Ints, pa.Array]:
-        """Return the same for the strings between white space, or letters, in the order in which they come."""
+        """Return the same for the strings between white space, or letters, in the order in which they come.
+
+        If these are split once more, all of them count as new: what is distinct is looked up later.
+        """
         self.bytes += texts.nbytes
         loops = self._loops(texts)
         if loops is not None:
-            data, bounds = buffers_of(self.vocabulary)
+            data, bounds = buffers_of(self._known)
             text_data, text_bounds = buffers_of(texts)
             if len(data) + len(text_data) <= LARGEST_TEXT:
                 if self._table is None:
                     self._table = loops.hash_words(data, bounds)
                 both = np.concatenate([data, text_data]) if len(data) else text_data
                 moved = text_bounds + np.int32(len(data))
-                codes, lengths, starts, sizes = loops.encode_words(both, moved, len(self.vocabulary), self._table)
+                codes, lengths, starts, sizes = loops.encode_words(both, moved, len(self._known), self._table)
                 bounds = np.append(np.zeros(1, dtype=np.int32), np.cumsum(sizes, dtype=np.int32))
                 offsets = np.arange(bounds[-1]) + np.repeat(starts - bounds[:-1], sizes)
                 new = pa.StringArray.from_buffers(len(sizes), pa.py_buffer(bounds), pa.py_buffer(both[offsets]))
@@ -71,10 +80,10 @@ class Encoder:
         spaced = split_behind_spaces(texts) if self.tokenizer.kind == "words" else None
         items, lengths = spaced or split_texts(texts, self.tokenizer.kind)
         if spaced is None:
-            codes, new = _look_up(items, self.vocabulary)
+            codes, new = _look_up(items, self._known)
             return codes, lengths, new
         if self._spaced is None:
-            self._spaced = add_space(self.vocabulary)
+            self._spaced = add_space(self._known)
         codes, new = _look_up(items, self._spaced)
         return codes, lengths, pc.utf8_slice_codeunits(new, 0, -1)
 
