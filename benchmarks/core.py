@@ -12,6 +12,7 @@ import sys
 import tempfile
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -104,7 +105,7 @@ def splitting(texts: list[str]) -> dict[str, Task]:
     contexts = pa.array([" ".join(glued[first : first + N]) for first in range(0, len(glued), N)])
     tasks: dict[str, Task] = {}
     for tokenize in ("whitespace", "words"):
-        layout = {"n": N, "tokenize": tokenize, "spans": ["units"], "threads": 1}
+        layout: dict[str, Any] = {"n": N, "tokenize": tokenize, "spans": ["units"], "threads": 1}
         counts = rg.count(numerator=table[:400], denominator=table, **layout)
         model = rg.fit(counts, "numerator", "selective")
         tasks[f"count {tokenize}"] = partial(rg.count, table, targets=[], **layout)

@@ -57,7 +57,7 @@ class Split:
 
 def from_text(text: str, model: Model) -> Iterator[Split]:
     """Yield a text as one document."""
-    items = split_text(text, model.settings.kind)
+    items = split_text(text, model.settings.tokenizer)
     yield Split(items, np.array([len(items)]))
 
 
