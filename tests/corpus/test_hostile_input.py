@@ -392,7 +392,7 @@ def test_frequencies_of_every_kind_of_number_are_the_same(tmp_path, form):
     f_nu = pa.array([5, 0]).cast(pa.string()).cast(form) if form == pa.large_string() else pa.array([5, 0]).cast(form)
     pq.write_table(pa.table({"ngram": ["a b", "c d"], "f_nu": f_nu, "f_de": [1, 7]}), path)
     counts = read_counts([path], spans=["units", "whole"])
-    assert counts == rg.Counts.from_ngrams(["a b", "c d"], [5, 0], [1, 7])
+    assert counts == rg.Counts.from_ngrams(["a b", "c d"], [5, 0], [1, 7], spans=["units", "whole"])
 
 
 @pytest.mark.parametrize(

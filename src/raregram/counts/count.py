@@ -260,8 +260,8 @@ class CountJob:
 
     @cached_property
     def _table(self) -> pa.RecordBatchReader | None:
-        """The source as a table, if it is one."""
-        return as_reader(self.sources[0], (self.contexts.rename or {}).get("ngram", "ngram"))
+        """The source as a table, if it is one; a DataFrame of Spark stays where it is."""
+        return None if is_frame(self.sources[0]) else as_reader(self.sources[0], (self.contexts.rename or {}).get("ngram", "ngram"))
 
     def _check_for_contexts(self) -> None:
         """Raise for options that are for documents alone."""
