@@ -43,7 +43,7 @@ def test_decision_function_is_the_log_ratio_of_the_library(data, corpus):
     X, y = data
     shell = FeatureSelectiveLR(criterion="chi2", size=5, lam=1e-3).fit(X, y)
     counts = rg.Counts.from_contexts(corpus[0], corpus[1])
-    model = rg.fit(counts, "LOC", criterion="chi2", size=5, lam=1e-3)
+    model = rg.fit(counts, "LOC", "selective", criterion="chi2", size=5, lam=1e-3)
     np.testing.assert_array_equal(shell.decision_function(X), model.log_ratio(corpus[0]))
 
 
@@ -132,7 +132,7 @@ def test_works_in_a_pipeline_a_grid_search_and_a_clone(data):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"estimator": "best"}, "estimator parameter of fit must be one of"),
+        ({"estimator": "best"}, "estimator parameter of FeatureSelectiveLR must be one of"),
         ({"criterion": "mi"}, "criterion parameter of fit must be one of"),
         ({"lam": -1}, "lam parameter of fit"),
         ({"size": 0}, "size parameter of fit"),

@@ -2,47 +2,76 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from raregram.counts.table import Counts
-from raregram.errors import InputError, MissingExtraError, shorten
+from raregram.counts.storage import SpanRows
+from raregram.counts.table import LARGEST_TOTAL, Counts, Ints, compact
+from raregram.errors import InputError, MissingExtraError, ParameterError, check_choice, shorten
 from raregram.models.fit import fit
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
 from raregram.models.registry import find_estimator
-from raregram.options import CRITERION, ESTIMATOR, LAM, SIZE, UNSEEN, EstimatorName, Unseen
+from raregram.models.units import Product
+from raregram.options import CRITERION, LAM, SIZE, UNSEEN, Criterion, Unseen
 from raregram.text.ngrams import LONGEST_NGRAM, NGrams
+from raregram.text.vocabulary import ABSENT, MISSING, Codes
 
 try:
-    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
+    from sklearn.utils.metaestimators import available_if
     from sklearn.utils.multiclass import check_classification_targets, type_of_target
-    from sklearn.utils.validation import check_is_fitted, validate_data
+    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 except ImportError as error:
     raise MissingExtraError(
         "raregram.sklearn needs scikit-learn 1.6 or newer: pip install 'raregram[sklearn]'"
     ) from error
 
+TableEstimator: TypeAlias = Literal["selective", "product", "direct", "smoothed", "mle"]
+
 TARGET = "target"
-NONE = "\x00"
+NONE = "\x00"  # the item of a missing value; no category has this name
 
 
-class FeatureSelectiveLR(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Likelihood ratio of categorical rows under one class against the other.
+class FeatureSelectiveLR(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Classify rows of categories by their likelihood ratio, with the categories that tell the two classes apart.
 
-    Every column is a position, every distinct value a category (strings, whole numbers or floats, as they are).
-    `decision_function` is the natural logarithm of p(x | positive class) / p(x | negative class).
+    A naive Bayes classifier for two classes that selects its features. Every distinct value of a column is a
+    category, and X needs no encoding: strings, booleans and numbers are taken as they are. Each category has a
+    likelihood ratio p(category | positive class) / p(category | negative class), estimated so that rare ones do not
+    become extreme. Those with the highest scores are selected in each column, and the ratio of a row is the product
+    of the ratios of its selected categories. All other categories have the factor 1, and so have categories that
+    were not in the training data and missing values.
+
+    >>> X = [["red", "round"], ["red", "long"], ["green", "long"], ["green", None]]
+    >>> y = ["apple", "apple", "bean", "bean"]
+    >>> classifier = FeatureSelectiveLR().fit(X, y)
+    >>> classifier.predict([["red", "flat"], ["green", "long"]]).tolist()
+    ['apple', 'bean']
+    >>> classifier.transform([["red", "flat"], ["green", "long"]]).round(2)  # the log ratio of each value
+    array([[-1.1,  0. ],
+           [ 1.1,  0. ]])
+
+    Missing values (None, NaN, NaT, pandas' NA) are not there: such a value is not counted in its column, and says
+    nothing about its row. For "direct", "smoothed" and "mle", which know rows only as a whole, it is a category.
 
     Args:
-        estimator: "selective" (the default), "product", "direct", "smoothed" or "mle"; see `raregram.fit`, like the
-            next ones.
-        criterion: the score function of "selective".
+        estimator: "selective"; "product" uses all categories; "direct", "smoothed" and "mle" compare how often a row
+            as a whole was seen, which takes few columns and many rows. "backoff" is for words next to a boundary, not
+            for tables: see `raregram.fit`.
+        criterion: how "selective" scores categories; one of `raregram.selection.CRITERIA`.
         size: how many categories "selective" keeps in each column.
-        lam: the ridge; for "smoothed" the frequency that is added.
-        unseen: "neutral" or "formula".
+        lam: the ridge, which pulls the ratios of rare categories down; 0 for none. None: in relation to the number of
+            rows, such that a category never seen has the ratio 1. For "smoothed" it is the frequency that is added to
+            that of each row; None: 1.
+        unseen: the factor of a category that was never seen in its column: "neutral" is 1; "formula" is what the
+            ridge makes of the frequency 0.
         fit_prior: whether `predict` and `predict_proba` use the class frequencies; else both classes are even,
             and `predict` tells the sign of `decision_function`.
         random_state: seed of the criterion "random"; None is 0.
@@ -50,15 +79,17 @@ class FeatureSelectiveLR(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Attributes:
         classes_: the two classes, the positive one last.
         class_count_: number of rows of each class.
-        counts_: the count table: the sufficient statistics.
+        counts_: the count table: all that was learned from the rows.
         model_: the fitted `raregram.Model`.
+        n_features_in_: number of columns.
+        feature_names_in_: names of the columns, if X was a table (pandas, Polars, Arrow) with strings as names.
     """
 
     def __init__(
         self,
-        estimator: EstimatorName = ESTIMATOR.default,
+        estimator: TableEstimator = "selective",
         *,
-        criterion: str = CRITERION.default,
+        criterion: Criterion = CRITERION.default,
         size: int = SIZE.default,
         lam: float | None = LAM.default,
         unseen: Unseen = UNSEEN.default,
@@ -73,26 +104,44 @@ class FeatureSelectiveLR(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.fit_prior = fit_prior
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> FeatureSelectiveLR:
-        """Fit the model from rows and their classes."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FeatureSelectiveLR:
+        """Fit the model from rows and their classes.
+
+        Args:
+            X: rows of categories: an array or a table (pandas, Polars, Arrow).
+            y: their classes.
+            sample_weight: how often each row counts, in whole numbers; None: once.
+        """
         for learned in ("classes_", "counts_", "model_", "class_count_"):
             self.__dict__.pop(learned, None)
-        return self._learn(X, y, classes=None)
+        return self._learn(X, y, None, sample_weight)
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> FeatureSelectiveLR:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> FeatureSelectiveLR:
         """Add rows to what was learned: the same as one `fit` on all of them, to the last bit.
 
         Args:
             X: rows of categories.
             y: their classes.
             classes: both classes; needed in the first call if `y` does not hold both.
+            sample_weight: how often each row counts, in whole numbers; None: once.
         """
-        return self._learn(X, y, classes)
+        return self._learn(X, y, classes, sample_weight)
 
     def decision_function(self, X: Any) -> Floats:
-        """Return the log ratio of each row."""
-        check_is_fitted(self, "model_")
-        return self.model_.log_ratio(_as_items(validate_data(self, X, reset=False, dtype=None)))
+        """Return the log ratio of each row: the natural logarithm of p(row | positive) / p(row | negative)."""
+        codes = self._encode(X)
+        return self.model_.log_ratio(codes)
+
+    def transform(self, X: Any) -> Floats:
+        """Return the log ratio of each value, (rows, columns): each row adds up to its `decision_function`.
+
+        These are numbers in place of categories ("weight of evidence"), for a model that needs numbers. Only
+        "selective" and "product" have it. As with any encoding by the target, rows that were in the fit look
+        more certain than new ones.
+        """
+        codes = self._encode(X)
+        assert isinstance(self.model_.estimator, Product)
+        return self.model_.estimator.unit_scores(codes)
 
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithm of the probability of each class: (rows, 2)."""
@@ -109,27 +158,35 @@ class FeatureSelectiveLR(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.classes_[positive.astype(int)])
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn what fits: two classes, categories of any kind."""
+        """Tell scikit-learn what fits: two classes, categories of any kind, missing values."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         tags.input_tags.categorical = True
         tags.input_tags.string = True
+        tags.input_tags.allow_nan = True
         return tags
 
-    def _learn(self, X: Any, y: Any, classes: Any) -> FeatureSelectiveLR:
+    def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> FeatureSelectiveLR:
         """Count the rows, add them to what there is, and fit the model once both classes were seen."""
+        _check_estimator(self.estimator)
         first = not hasattr(self, "counts_")
-        X, y = validate_data(self, X, y, reset=first, dtype=None)
+        X, y = validate_data(self, X, y, reset=first, dtype=object, ensure_all_finite="allow-nan")
+        weight = _whole_weights(sample_weight, X)
+        X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
         check_classification_targets(y)
         classes = np.unique(y if classes is None else classes) if first else self.classes_
         _check_two(classes, y)
-        more = Counts.from_contexts(
-            _as_items(X),
-            np.where(y == classes[1], TARGET, ""),
-            targets=[TARGET],
-            spans=find_estimator(self.estimator).spans_to_count(longest=1, shapes=False),
+        positive = y == classes[1]
+        more = Counts.from_ngrams(
+            _as_items(X).lists(),
+            np.where(positive, weight, 0),
+            np.where(positive, 0, weight),
+            target=TARGET,
+            spans=find_estimator(self.estimator).spans_to_count(),
             tokenize="whitespace",  # a category is what it is
         )
+        if _has_columns(self):
+            more = _without_missing(more)
         counts = more if first else self.counts_ + more
         n_all, n_positive = counts.totals.tolist()
         class_count = np.array([n_all - n_positive, n_positive])
@@ -156,6 +213,61 @@ class FeatureSelectiveLR(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         prior = np.log(self.class_count_[1] / self.class_count_[0]) if self.fit_prior else 0.0
         return np.asarray(np.where(np.isnan(log_ratio), 0.0, log_ratio) + prior)
 
+    def _encode(self, X: Any) -> Codes:
+        """Return the codes of rows."""
+        check_is_fitted(self, "model_")
+        items = _as_items(validate_data(self, X, reset=False, dtype=object, ensure_all_finite="allow-nan"))
+        codes = self.model_.encode(items.lists())
+        missing = np.asarray(pc.equal(items.items, NONE)).reshape(codes.shape)
+        codes[missing & (codes == ABSENT)] = MISSING
+        return codes
+
+
+def _has_columns(classifier: FeatureSelectiveLR) -> bool:
+    """Whether each column has a ratio of its own."""
+    return classifier.estimator in ("selective", "product")
+
+
+# Behind the class, since scikit-learn wraps `transform` for `set_output` when a class is made, and hides conditions.
+for _name in ("transform", "fit_transform"):
+    setattr(FeatureSelectiveLR, _name, available_if(_has_columns)(getattr(FeatureSelectiveLR, _name)))
+
+
+def _check_estimator(name: str) -> None:
+    """Raise unless an estimator is one for tables."""
+    if name == "backoff":
+        raise ParameterError(
+            "FeatureSelectiveLR does not take the estimator 'backoff', which goes from the item next to a boundary "
+            "outwards: columns of a table have no such order. Take 'selective' or 'product'; for words next to a "
+            "boundary use raregram.fit"
+        )
+    check_choice("estimator", "FeatureSelectiveLR", name, get_args(TableEstimator))
+
+
+def _whole_weights(sample_weight: Any, X: npt.NDArray[Any]) -> Ints:
+    """Return how often each row counts; raise unless these are whole numbers and some row counts."""
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    for row in np.flatnonzero((weight != np.floor(weight)) | (weight > LARGEST_TOTAL))[:1].tolist():
+        raise InputError(
+            "sample_weight must be whole numbers up to 2**53, which say how often a row counts: "
+            f"row {row} has {weight[row]:g}"
+        )
+    if not weight.any():
+        raise InputError("sample_weight is zero for all rows: there is nothing to learn from")
+    return np.asarray(weight, dtype=np.int64)
+
+
+def _without_missing(counts: Counts) -> Counts:
+    """Return a table without the rows of missing values; these are still among all contexts."""
+    code = pc.index(counts.items, NONE).as_py()
+    if code < 0:
+        return counts
+    there = [(part, (part.keys != code).all(axis=1)) for part in counts.rows.values()]
+    items, parts = compact(
+        counts.items, [SpanRows(part.span, part.keys[kept], part.values[kept]) for part, kept in there]
+    )
+    return replace(counts, items=items, rows={part.span: part for part in parts})
+
 
 def _check_two(classes: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
     """Raise unless there are two classes and no others in `y`."""
@@ -172,30 +284,36 @@ def _check_two(classes: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
         raise ValueError(f"y has the class {others[0]!r}, but the classes are {names[0]!r} and {names[1]!r}")
 
 
-def _as_items(X: npt.NDArray[Any]) -> pa.Array:
-    """Return the rows as lists of strings: a category is named by its value, so 1 and 1.0 are the same."""
+def _as_items(X: npt.NDArray[Any]) -> NGrams:
+    """Return the rows as contexts: a category is named by its value, so 1 and 1.0 are the same."""
     if X.shape[1] > LONGEST_NGRAM:
         raise InputError(f"X has {X.shape[1]:,} columns; this classifier takes at most {LONGEST_NGRAM:,}")
-    if X.dtype.kind in "UO":
-        try:
-            items = pa.array([_category(value) for value in X.ravel().tolist()], pa.string())
-        except UnicodeEncodeError as error:
-            raise InputError(f"X holds a string that is not valid Unicode: {shorten(error.object)}") from None
-    else:
-        values, index = np.unique(X, return_inverse=True)
-        names = pa.array([_category(value) for value in values.tolist()], pa.string())
-        items = names.take(pa.array(index.ravel()))
-    return NGrams.of_length(items, X.shape[1]).lists()
+    category = lru_cache(maxsize=None, typed=True)(_category)  # most values come again
+    try:
+        items = pa.array(list(map(category, X.ravel().tolist())), pa.string())
+    except TypeError as error:
+        raise InputError(f"X holds a value that cannot be a category: {error}") from None
+    except UnicodeEncodeError as error:
+        raise InputError(f"X holds a string that is not valid Unicode: {shorten(error.object)}") from None
+    return NGrams.of_length(items, X.shape[1])
 
 
 def _category(value: Any) -> str:
-    """Return the name of a category; that of None is no string's."""
-    if value is None:
-        return NONE
+    """Return the name of a category, `NONE` for a missing value."""
     if isinstance(value, str):
         return NONE + value if value.startswith(NONE) else value
+    if _is_missing(value):
+        return NONE
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
     if isinstance(value, bool | np.bool_) or (isinstance(value, float | np.floating) and float(value).is_integer()):
         return str(int(value))
     return str(value)
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, NaT or pandas' NA, which alone does not know whether it is itself."""
+    try:
+        return value is None or bool(value != value)  # noqa: PLR0124 - NaN
+    except TypeError:
+        return True

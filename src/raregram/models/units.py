@@ -77,10 +77,14 @@ class Product(LookupEstimator):
             return self
         return replace(self, unit_terms=np.insert(self.values[self.index], len(self.items), 0.0, axis=1))
 
+    def unit_scores(self, codes: Codes) -> Floats:
+        """Return the term of each item: (contexts, n)."""
+        return np.where(codes == MISSING, 0.0, self.values[self.find(codes)])
+
     def score(self, codes: Codes) -> Floats:
         """Return the sum of the terms of each context."""
         if self.unit_terms is None:
-            return np.asarray(np.where(codes == MISSING, 0.0, self.values[self.find(codes)]).sum(axis=1))
+            return np.asarray(self.unit_scores(codes).sum(axis=1))
         total, term = np.zeros(len(codes)), np.empty(BLOCK)
         for first in range(0, len(codes), BLOCK):
             block = total[first : first + BLOCK]
