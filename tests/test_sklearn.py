@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
+from collections import Counter
+
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import sklearn
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.naive_bayes import BernoulliNB
 from sklearn.pipeline import make_pipeline
@@ -17,12 +24,14 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 import raregram as rg
 from raregram.sklearn import FeatureSelectiveLR
 
-LEFT_OUT = {"check_array_api_input"}  # runs only where SciPy's array API is switched on
-if int(sklearn.__version__.split(".")[1]) < 8:
-    LEFT_OUT.add("check_positive_only_tag_during_fit")  # then failed of itself for categories, before any fit
+COLUMNS = ("selective", "product")  # estimators with a ratio for each column,
+WHOLE = ("direct", "smoothed", "mle")  # and for rows as a whole
+LEFT_OUT = set()
+if sklearn.__version__.startswith("1.6."):  # gave the weighted and the repeated rows of a binary classifier other classes
+    LEFT_OUT.add("check_sample_weight_equivalence_on_dense_data")
 CHECKS = [
     (estimator, check)
-    for name in ("selective", "product", "direct", "smoothed", "mle")
+    for name in (*COLUMNS, *WHOLE)
     for estimator, check in estimator_checks_generator(FeatureSelectiveLR(name))
     if check.func.__name__ not in LEFT_OUT
 ]
@@ -68,7 +77,7 @@ def test_probabilities_use_the_class_prior(data):
     np.testing.assert_array_equal(even.predict(X), shell.decision_function(X) > 0)
 
 
-@pytest.mark.parametrize("estimator", ["selective", "product", "direct", "smoothed", "mle"])
+@pytest.mark.parametrize("estimator", [*COLUMNS, *WHOLE])
 def test_partial_fit_is_fit_to_the_last_bit(data, estimator):
     X, y = data
     whole = FeatureSelectiveLR(estimator, size=4).fit(X, y)
@@ -119,7 +128,11 @@ def test_works_in_a_pipeline_a_grid_search_and_a_clone(data):
     lower = FunctionTransformer(np.char.upper)
     search = GridSearchCV(
         make_pipeline(lower, FeatureSelectiveLR()),
-        {"featureselectivelr__criterion": ["cet", "tf"], "featureselectivelr__lam": [0, 1e-3]},
+        {
+            "featureselectivelr__criterion": ["cet", "tf"],
+            "featureselectivelr__size": [2, 20],
+            "featureselectivelr__lam": [None, 0, 1e-3],
+        },
         scoring="average_precision",
         cv=3,
     ).fit(X, y)
@@ -127,6 +140,8 @@ def test_works_in_a_pipeline_a_grid_search_and_a_clone(data):
     best = clone(search.best_estimator_)
     assert best.get_params()["featureselectivelr__lam"] == search.best_params_["featureselectivelr__lam"]
     assert cross_val_score(best, X, y, scoring="roc_auc").mean() > 0.8
+    again = pickle.loads(pickle.dumps(search.best_estimator_))
+    np.testing.assert_array_equal(again.predict_proba(X), search.best_estimator_.predict_proba(X))
 
 
 @pytest.mark.parametrize(
@@ -165,3 +180,152 @@ def test_odd_parameters_and_values(data):
         "x",
         "y",
     ]
+
+
+@st.composite
+def tables(draw):
+    """Draw rows of categories and missing values, classes, and whole weights that leave both classes."""
+    rows, columns = draw(st.integers(2, 12)), draw(st.integers(1, 3))
+    value = st.sampled_from(["a", "b", "\x00", None, 1, 2.5])
+    X = draw(st.lists(st.lists(value, min_size=columns, max_size=columns), min_size=rows, max_size=rows))
+    y = draw(st.lists(st.booleans(), min_size=rows - 2, max_size=rows - 2))
+    weight = draw(st.lists(st.integers(0, 4), min_size=rows - 2, max_size=rows - 2))
+    return np.array(X, dtype=object), np.array([False, True, *y]), np.array([1, 2, *weight])
+
+
+@given(st.sampled_from([*COLUMNS, *WHOLE]), tables())
+def test_a_weight_is_a_number_of_rows(estimator, table):
+    X, y, weight = table
+    rows = np.repeat(np.arange(len(X)), weight)
+    repeated = FeatureSelectiveLR(estimator, size=2).fit(X[rows], y[rows])
+    weighted = FeatureSelectiveLR(estimator, size=2).fit(X, y, sample_weight=weight)
+    parts = FeatureSelectiveLR(estimator, size=2)
+    for some in (slice(2), slice(2, None)):
+        if weight[some].any():
+            parts.partial_fit(X[some], y[some], classes=[False, True], sample_weight=weight[some].astype(float))
+    for shell in (weighted, parts):
+        assert shell.counts_ == repeated.counts_
+        np.testing.assert_array_equal(shell.class_count_, repeated.class_count_)
+        np.testing.assert_array_equal(shell.decision_function(X), repeated.decision_function(X))
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        ([1, 0.5], r"sample_weight must be whole numbers .*: row 1 has 0\.5"),
+        ([1e300, 1], r"up to 2\*\*53"),
+        ([1, -1], "Negative values"),
+        ([0, 0], "zero"),
+        ([1, 0], "there is only one class: 0"),
+        ([1, 1, 1], "shape"),
+    ],
+)
+def test_other_weights_are_refused(weight, message):
+    with pytest.raises(ValueError, match=message):
+        FeatureSelectiveLR().fit([["a"], ["b"]], [0, 1], sample_weight=weight)
+
+
+@given(tables())
+def test_missing_values_are_not_counted(table):
+    X, y, weight = table
+    shell = FeatureSelectiveLR("product").fit(X, y, sample_weight=weight)
+    expected = Counter()
+    for row, times in zip(X, weight.tolist(), strict=True):
+        expected.update({(k, v): times for k, v in enumerate(row) if times and v is not None})
+    names = {"a": "a", "b": "b", "\x00\x00": "\x00", "1": 1, "2.5": 2.5}
+    items, found = shell.counts_.items.to_pylist(), {}
+    for span, part in shell.counts_.rows.items():
+        for key, total in zip(part.keys[:, 0].tolist(), part.values[:, 0].tolist(), strict=True):
+            found[span.start, names[items[key]]] = total
+    assert found == expected
+    assert shell.counts_.totals[0] == weight.sum()
+
+
+@given(st.sampled_from(COLUMNS), st.sampled_from(["neutral", "formula"]), tables())
+def test_a_missing_value_has_the_factor_one_and_columns_add_up(estimator, unseen, table):
+    X, y, _ = table
+    shell = FeatureSelectiveLR(estimator, size=2, lam=0.1, unseen=unseen).fit(X, y)
+    terms = shell.transform(X)
+    assert (terms[np.array(None) == X] == 0).all()
+    np.testing.assert_array_equal(terms.sum(axis=1), shell.decision_function(X))
+    for missing in (None, np.nan, pd.NA, pd.NaT, np.float32("nan"), np.datetime64("NaT")):
+        without = X.copy()
+        without[:, 0] = missing
+        np.testing.assert_array_equal(shell.decision_function(without), terms[:, 1:].sum(axis=1))
+    assert (shell.decision_function(np.full(X.shape, np.nan)) == 0).all()
+
+
+def test_a_category_never_seen_is_not_a_missing_value():
+    shell = FeatureSelectiveLR("product", unseen="formula", lam=0).fit([["a"], ["a"], ["b"]], [0, 0, 1])
+    never_seen, missing = shell.decision_function([["c"], [None]])
+    assert never_seen != 0
+    assert missing == 0
+
+
+@pytest.mark.parametrize("estimator", WHOLE)
+def test_of_whole_rows_a_missing_value_is_a_category(estimator, data):
+    X, y = data
+    X = np.where(X[0, 0] == X, None, X).astype(object)
+    named = np.where(np.array(None) == X, "missing", X)
+    assert (named == "missing").any()
+    expected = FeatureSelectiveLR(estimator).fit(named[:, -2:], y).decision_function(named[:, -2:])
+    np.testing.assert_array_equal(
+        FeatureSelectiveLR(estimator).fit(X[:, -2:], y).decision_function(X[:, -2:]), expected
+    )
+    assert not hasattr(FeatureSelectiveLR(estimator), "transform")
+
+
+TABLE = {
+    "colour": ["red", "red", "green", "green", None, "red"],
+    "size": [1, 2, None, 2, 1, 2],
+    "ripe": [True, False, None, True, True, False],
+}
+
+
+def polars_table(kind=None):
+    polars = pytest.importorskip("polars", reason="Polars is not installed")
+    table = polars.DataFrame(TABLE)
+    return table if kind is None else table.with_columns(polars.col("colour").cast(polars.Categorical))
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        pd.DataFrame,
+        lambda table: pd.DataFrame(table).convert_dtypes(),
+        lambda table: pd.DataFrame(table).astype("category"),
+        lambda table: pa.table(table).to_pandas(types_mapper=pd.ArrowDtype),
+        pa.table,
+        lambda table: polars_table(),
+        lambda table: polars_table("categorical"),
+    ],
+    ids=["pandas", "pandas-nullable", "pandas-categorical", "pandas-arrow", "arrow", "polars", "polars-categorical"],
+)
+def test_tables_of_all_kinds_are_the_same(form):
+    X, y = form(TABLE), [1, 1, 0, 0, 1, 0]
+    rows = np.array(list(zip(*TABLE.values(), strict=True)), dtype=object)
+    plain = FeatureSelectiveLR("product").fit(rows, y)
+    shell = FeatureSelectiveLR("product").set_output(transform="pandas").fit(X, y)
+    assert shell.counts_ == plain.counts_
+    np.testing.assert_array_equal(shell.decision_function(X), plain.decision_function(rows))
+    assert list(shell.feature_names_in_) == list(shell.get_feature_names_out()) == list(TABLE)
+    terms = shell.transform(X)
+    assert list(terms.columns) == list(TABLE)
+    np.testing.assert_array_equal(terms, plain.transform(rows))
+    assert list(plain.get_feature_names_out()) == ["x0", "x1", "x2"]
+
+
+def test_transform_feeds_a_linear_model(data):
+    X, y = data
+    pipeline = make_pipeline(FeatureSelectiveLR(size=20), LogisticRegression(solver="liblinear"))
+    assert cross_val_score(pipeline, X, y, scoring="roc_auc").mean() > 0.8
+
+
+def test_backoff_is_refused_with_what_to_use_instead(data):
+    with pytest.raises(ValueError, match=r"columns of a table have no such order\. Take 'selective'"):
+        FeatureSelectiveLR("backoff").fit(*data)
+
+
+def test_a_cell_that_is_no_category_is_refused():
+    with pytest.raises(ValueError, match="cannot be a category: unhashable type: 'list'"):
+        FeatureSelectiveLR().fit(np.array([[[1]], ["a"]], dtype=object).reshape(-1, 1), [0, 1])
