@@ -27,7 +27,7 @@ from raregram.sklearn import FeatureSelectiveLR
 COLUMNS = ("selective", "product")  # estimators with a ratio for each column,
 WHOLE = ("direct", "smoothed", "mle")  # and for rows as a whole
 LEFT_OUT = set()
-if sklearn.__version__.startswith("1.6."):  # gave the weighted and the repeated rows of a binary classifier other classes
+if sklearn.__version__.startswith("1.6."):  # weighted and repeated rows got other classes where there are two
     LEFT_OUT.add("check_sample_weight_equivalence_on_dense_data")
 CHECKS = [
     (estimator, check)
