@@ -23,10 +23,11 @@ import pyarrow.parquet as pq
 import raregram as rg
 from raregram.cli.experiments import _config, _load_results, _results_named
 from raregram.corpus.contexts import read_contexts
-from raregram.corpus.documents import Documents, Options, SkipLog
+from raregram.corpus.documents import Documents, Options
 from raregram.corpus.fetch import unpack
 from raregram.corpus.formats import read_documents
 from raregram.corpus.formats.tables import documents_table
+from raregram.corpus.log import ReadingLog
 from raregram.counts.count import read_counts
 from raregram.counts.encode import encode_documents
 from raregram.counts.kernel import CountSettings
@@ -62,13 +63,13 @@ class Subject:
 
 def read_as_documents(path: Path, rng: random.Random, format_name: str | None, split: str = "file") -> None:
     """Read documents, count them, write them as Parquet and read them again."""
-    options = Options(format_name, split, skip_log=SkipLog(rng.choice(["stop", "skip"])))
+    options = Options(format_name, split, log=ReadingLog(rng.choice(["stop", "skip"])))
     found = list(read_documents(str(path), options))
     for batch in found:
         _check_round_trip(batch, path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that some were skipped
-        reading: Any = {"format": format_name, "split": split, "on_error": options.skip_log.on_error}
+        reading: Any = {"format": format_name, "split": split, "on_error": options.log.on_error}
         rg.count(str(path), n=2, threads=1, **reading)
 
 
@@ -79,7 +80,7 @@ def _check_round_trip(batch: Documents, path: Path) -> None:
     read = [documents_table(documents) for documents in read_documents(str(again))]
     if (pa.concat_tables(read) if read else table[:0]).to_pylist() != table.to_pylist():
         raise WrongAnswerError("documents differ after they were written and read")
-    encode_documents(batch, CountSettings(n=1, pad=True), SkipLog("skip")).items.to_pylist()
+    encode_documents(batch, CountSettings(n=1, pad=True), ReadingLog("skip")).items.to_pylist()
 
 
 def read_as_contexts(path: Path, rng: random.Random) -> None:

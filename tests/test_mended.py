@@ -19,7 +19,7 @@ import pytest
 import raregram as rg
 from combinations import read_csv, read_json, read_parquet
 from raregram.cli.options import parse_names, parse_pairs
-from raregram.corpus import contexts as reading
+from raregram.corpus.formats import csv as csv_reading
 from raregram.counts.count import are_contexts
 from raregram.errors import InputError, MissingExtraError, ParameterError
 from raregram.measure.evaluate import evaluate
@@ -130,7 +130,7 @@ def test_line_breaks_in_quotes_do_not_depend_on_the_block(folder, score):
         writer = csv.writer(file)
         writer.writerow(["ngram", "note"])
         writer.writerows(["he lives in", note] for note in notes)
-    assert (folder / "in.csv").stat().st_size > 2 * reading.LONGEST_ROW
+    assert (folder / "in.csv").stat().st_size > 2 * csv_reading.LONGEST_ROW
     score("in.csv", "-o", "o.parquet")
     assert pq.read_table("o.parquet")["note"].to_pylist() == notes
 
@@ -270,7 +270,7 @@ def test_rows_of_pandas_may_have_any_names(index):
     with pytest.raises(InputError, match="N-gram 2 has 1 words, expected 2: 'c'"):
         model.log_ratio(pd.Series(["a b", "c", "e f"], index=index))
     frame = pd.DataFrame({"text": contexts.tolist()}, index=pd.Index(index, name="text"))
-    assert rg.count(frame, n=1).totals.tolist() == [6]
+    assert rg.count(frame, n=1, targets=[]).totals.tolist() == [6]
 
 
 def test_text_in_a_dictionary_is_scored(folder, score):
@@ -335,7 +335,7 @@ def test_tables_and_documents_are_decompressed_by_every_extension(folder, run, s
             stream.write(content or (folder / name).read_bytes())
     run("count", f"c.csv.{ending}", "-o", "c", "-q")
     assert rg.Counts.load("c").totals.tolist() == [2, 1]
-    assert rg.count([f"d.jsonl.{ending}", f"e.parquet.{ending}"], n=1).totals.tolist() == [4]
+    assert rg.count([f"d.jsonl.{ending}", f"e.parquet.{ending}"], n=1, targets=[]).totals.tolist() == [4]
     assert "scores are not compressed: write o.csv instead" in score("c.csv", "-o", f"o.csv.{ending}", code=2)
 
 

@@ -8,6 +8,8 @@
     ├── FileError (OSError)           a file is missing, truncated, altered or of another kind
     ├── ClusterError (RuntimeError)   a Spark cluster could not do the work: says what it lacks
     └── MissingExtraError (ImportError)  an optional library is not installed: names the command that installs it
+
+What is only doubtful is a `RaregramWarning` (UserWarning): one sentence that says what was seen and what to do.
 """
 
 from __future__ import annotations
@@ -56,6 +58,10 @@ class ClusterError(RaregramError, RuntimeError):
 
 class MissingExtraError(RaregramError, ImportError):
     """An optional library is not installed; the message names the command that installs it."""
+
+
+class RaregramWarning(UserWarning):
+    """What was read may not be what was meant; the message says what was seen and what to do."""
 
 
 def system_reason(error: OSError) -> str:

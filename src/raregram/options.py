@@ -21,7 +21,7 @@ Tokenize = Literal["whitespace", "words"]
 Denominator = Literal["complement", "all"]
 Unseen = Literal["neutral", "formula"]
 Format = Literal[
-    "parquet", "jsonl", "conll", "stanford-tsv", "stanford-slash", "stanford-xml", "spacy", "reuters-json",
+    "parquet", "jsonl", "csv", "conll", "stanford-tsv", "stanford-slash", "stanford-xml", "spacy", "reuters-json",
     "reuters-sgml", "text", "contexts",
 ]  # fmt: skip
 Split = Literal["file", "lines", "paragraphs"]

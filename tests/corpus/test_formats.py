@@ -246,20 +246,21 @@ def test_inline_xml_keeps_other_text_as_it_is():
     assert spans == [(3, 6, "LOCATION")]
 
 
+GOOD = b'{"items": ["a"], "spans": [[0, 1, "X"]]}\n'
 BROKEN = [
-    ("b.jsonl", b'{"items": ["a"]}\n{"items": \n', "b.jsonl, line 2 is not valid JSON"),
-    ("b.jsonl", b'{"items": ["a"]}\n[1]\n', "b.jsonl, line 2: a document is an object"),
+    ("b.jsonl", GOOD + b'{"items": \n', "b.jsonl, line 2 is not valid JSON"),
+    ("b.jsonl", GOOD + b"[1]\n", "b.jsonl, line 2: a document is an object"),
     (
         "b.jsonl",
-        b'{"items": ["a"]}\n{"items": ["a"], "spans": [[0, 2, "X"]]}\n',
+        GOOD + b'{"items": ["a"], "spans": [[0, 2, "X"]]}\n',
         "b.jsonl, line 2: the span X from 0",
     ),
-    ("b.jsonl", b'{"items": ["a"]}\n{"text": "\xff"}\n', "b.jsonl, line 2 is not valid UTF-8"),
+    ("b.jsonl", GOOD + b'{"text": "\xff"}\n', "b.jsonl, line 2 is not valid UTF-8"),
     ("b.conll", b"a B-X\n\nb\n\nc O\n", "b.conll, line 3 has only one column"),
     ("b.conll", b"a B-X\n\nb \xff O\n\nc O\n", "b.conll, line 3 is not valid UTF-8"),
     ("b.slash", b"a/O b/X\nc/O d\n", "b.slash, line 2: expected item/TAG"),
-    ("b.xml", b"<LOC>a</LOC> b\n<LOC>c d\n", "b.xml, line 2: <LOC> never ends"),
-    ("b.xml", b"<LOC>a</LOC> b\nc </LOC> d\n", "b.xml, line 2: </LOC> ends what did not begin"),
+    ("b.xml", b"<X>a</X> b\n<LOC>c d\n", "b.xml, line 2: <LOC> never ends"),
+    ("b.xml", b"<X>a</X> b\nc </LOC> d\n", "b.xml, line 2: </LOC> ends what did not begin"),
 ]
 FORMAT = {"b.jsonl": "jsonl", "b.conll": "conll", "b.slash": "stanford-slash", "b.xml": "stanford-xml"}
 
@@ -378,21 +379,21 @@ def test_two_samples_of_the_same_articles_count_them_twice(tmp_path):
 
 
 def test_documents_that_lack_something_can_be_skipped_everywhere(tmp_path):
-    table = pa.table({"text": ["a b", None, "c d"]})
+    table = pa.table({"text": ["a b", None, "c d"], "spans": [[{"start": 0, "end": 1, "label": "X"}], [], []]})
     with pytest.warns(UserWarning, match=r"1 documents were skipped: the table, row 2: text is missing"):
-        assert rg.count(table, n=1, on_error="skip").totals.tolist() == [4]
+        assert rg.count(table, n=1, on_error="skip").totals.tolist() == [4, 0]
     spans = [[{"start": 0, "end": None, "label": "X"}], []]
     with pytest.warns(UserWarning, match="1 documents were skipped"):  # once, whatever it lacks
         rg.count(pa.table({"text": [None, "a b"], "spans": spans}), n=1, on_error="skip")
     (tmp_path / "good.txt").write_text("a b c")
     (tmp_path / "bad.txt").write_bytes(b"a b \xff c")
     with pytest.warns(UserWarning, match="bad.txt, line 1 is not valid UTF-8"):
-        assert rg.count(tmp_path, n=1, on_error="skip").totals.tolist() == [3]
+        assert rg.count(tmp_path, n=1, targets=[], on_error="skip").totals.tolist() == [3]
 
 
 def test_strange_reuters_bodies_are_text(tmp_path):
     (tmp_path / "r.json").write_text(json.dumps([{"id": 1, "body": 5}, {"id": 2, "body": "x \ud800 " * 30}]))
-    assert rg.count(tmp_path / "r.json", n=1, format="reuters-json").totals.tolist() == [30]
+    assert rg.count(tmp_path / "r.json", n=1, format="reuters-json", targets=[]).totals.tolist() == [30]
 
 
 def test_many_small_files_are_gathered_into_few_batches(tmp_path):

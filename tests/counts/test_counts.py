@@ -591,7 +591,7 @@ def test_a_loaded_table_knows_its_digest_until_it_changes(counts, tmp_path):
 
 
 def test_every_setting_of_a_table_comes_back_from_its_file(tmp_path):
-    documents = [{"items": list("abcd"), "spans": [(1, 2, "X")]}, {"items": list("abce"), "spans": []}]
+    documents = [{"items": list("abcd"), "spans": [(1, 2, "X")]}, {"items": list("abce"), "spans": [(1, 3, "Y")]}]
     options = {"n": 2, "side": "right", "kind": "letters", "pad": True, "spans": ["shapes:2", "whole"]}
     counts = rg.count(documents, min_count=2, targets=["X", "Y"], **options)
     counts.save(tmp_path / "c")

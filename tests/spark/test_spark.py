@@ -26,7 +26,7 @@ from raregram.corpus.documents import Options
 from raregram.counts import storage
 from raregram.counts.count import CountJob
 from raregram.counts.kernel import CountSettings
-from raregram.errors import FileError, InputError, MissingExtraError, ParameterError
+from raregram.errors import FileError, InputError, MissingExtraError, ParameterError, RaregramWarning
 from raregram.measure import evaluate as evaluation
 from raregram.spark import counting
 from raregram.spark.counting import _cut, add_blocks, join_items, split_items, write_counts
@@ -56,7 +56,8 @@ def run_process(command: list[str], **options) -> subprocess.CompletedProcess:
 needs_java = pytest.mark.skipif(
     java_version() < 17, reason="there is no Java 17: install it, e.g. apt-get install openjdk-17-jre-headless"
 )
-pytestmark = [pytest.mark.slow]
+# Plain text is counted here to compare engines; what is said of it has a test of its own.
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:no document has spans")]
 
 
 # --- a cluster ---------------------------------------------------------------------------------------------------
@@ -263,7 +264,7 @@ def test_bad_documents_stop_the_count_and_are_named(spark, tmp_path):
 @needs_java
 def test_bad_documents_are_skipped_when_asked(spark, tmp_path):
     lines = [
-        '{"text": "a b c"}',
+        '{"text": "a b c", "spans": []}',
         "no",
         '{"text": "x", "spans": [[0, 2, "ONLY"]]}',
         '{"text": "b Rome", "spans": [[1, 2, "LOC"]]}',
@@ -292,6 +293,42 @@ def test_what_cannot_be_counted_is_said_plainly(spark, tmp_path):
         rg.count(spark.createDataFrame([(1,)], "x int"))
     with pytest.raises(ParameterError, match="The engine parameter of count must be one of 'local', 'spark'"):
         rg.count(tmp_path / "short.txt", engine="flink")
+
+
+@needs_java
+def test_what_may_be_wrong_is_said_as_on_one_machine(spark, tmp_path):
+    rows = [
+        {"text": "in Rome", "entities": [{"start": 3, "end": 7, "label": "LOC"}]},
+        {"text": "in Oslo", "entities": [{"start": 3, "end": 7, "label": "LOC"}]},
+        {"text": "so it goes", "entities": None},
+    ]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    for name in ("a.jsonl", "a.parquet"):
+        with pytest.warns(RaregramWarning) as here:
+            expected = rg.count(tmp_path / name, n=1, targets=["LOC", "loc"])
+        with pytest.warns(RaregramWarning) as there:
+            counted = rg.count(tmp_path / name, n=1, targets=["LOC", "loc"], engine="spark", session=spark)
+        assert_same(counted, expected)
+        said, shown = [[str(each.message).split(", e.g. ")[0] for each in some] for some in (there, here)]
+        assert (
+            said
+            == shown
+            == [
+                "no document has the label loc: the labels are LOC; did you mean LOC?",
+                "1 of 3 documents have no spans",
+            ]
+        )
+        with pytest.warns(RaregramWarning, match="1 of 3 documents have no spans"):
+            assert rg.count(tmp_path / name, n=1, engine="spark", session=spark).targets == ("LOC",)
+    (tmp_path / "plain.txt").write_text("so it goes\n")
+    with pytest.raises(InputError, match="no document has spans, so LOC cannot be counted: tag them first"):
+        rg.count(tmp_path / "plain.txt", n=1, targets=["LOC"], engine="spark", session=spark)
+    (tmp_path / "f.txt").write_text("__label__a they met in\n__label__a __label__b said mr old\n")
+    assert_same(rg.count(tmp_path / "f.txt", engine="spark", session=spark), rg.count(tmp_path / "f.txt"))
+    (tmp_path / "bad.jsonl").write_text('{"body": 1}\n')
+    with pytest.raises(InputError, match=r"all 1 documents were skipped: .*a document needs items"):
+        rg.count(tmp_path / "bad.jsonl", n=1, on_error="skip", engine="spark", session=spark)
 
 
 @needs_java
@@ -437,8 +474,10 @@ def test_no_column_is_overwritten_and_none_is_lost(spark, models, tmp_path):
     (tmp_path / "docs").mkdir()
     for name, columns in documents.items():
         pq.write_table(pa.table(columns), tmp_path / "docs" / name)
-    counted = rg.count(tmp_path / "docs", n=1, engine="spark", session=spark)
-    assert_same(counted, rg.count(tmp_path / "docs", n=1))
+    with pytest.warns(RaregramWarning, match="1 of 2 documents have no spans"):
+        counted = rg.count(tmp_path / "docs", n=1, engine="spark", session=spark)
+    with pytest.warns(RaregramWarning, match="1 of 2 documents have no spans"):
+        assert_same(counted, rg.count(tmp_path / "docs", n=1))
     assert counted.totals.tolist() == [6, 1]
 
 

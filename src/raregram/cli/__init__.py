@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -13,7 +14,7 @@ from raregram import __version__
 from raregram.cli import corpora, experiments, models, serving
 from raregram.cli.help import WIDTH, Command
 from raregram.cli.printing import say
-from raregram.errors import ParameterError, RaregramError
+from raregram.errors import ParameterError, RaregramError, RaregramWarning
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -33,7 +34,10 @@ def main() -> NoReturn:
         elif mode == "w":
             getattr(sys, name).reconfigure(errors="backslashreplace")
     try:
-        app(prog_name="raregram")
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", RaregramWarning)
+            warnings.showwarning = _show_warning
+            app(prog_name="raregram")
     except (RaregramError, OSError) as error:  # the system's, such as that the disk of standard output is full
         message = str(error)
         if isinstance(error, ParameterError) and error.name is not None:  # named as on the command line
@@ -44,6 +48,16 @@ def main() -> NoReturn:
         say("raregram: error: there is not enough memory for this")
         sys.exit(1)
     sys.exit(0)
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+) -> None:
+    """Print a warning of raregram as one line, and others as Python does."""
+    if issubclass(category, RaregramWarning):
+        say(f"raregram: warning: {message}")
+    else:
+        print(warnings.formatwarning(message, category, filename, lineno), end="", file=sys.stderr)
 
 
 def _version(value: bool) -> None:

@@ -73,10 +73,10 @@ def tag(
     from raregram.corpus import tagging
     from raregram.corpus.documents import Options, reads_once
     from raregram.corpus.formats import read_documents
-    from raregram.corpus.nlp import import_spacy
+    from raregram.corpus.ner import installed_pipeline
     from raregram.show.progress import progress
 
-    import_spacy()  # raises before the documents are read
+    installed_pipeline(pipeline)  # raises before the documents are read
     total = None
     if not any(map(reads_once, sources)):
         total = sum(map(len, read_documents(sources, Options(format=format, split=split))))
@@ -145,7 +145,8 @@ def count(
     Example: raregram count tagged.parquet --targets LOC,PER --out all.counts
     """
     from raregram.atomic import check_target
-    from raregram.corpus.documents import Options, SkipLog
+    from raregram.corpus.documents import Options
+    from raregram.corpus.log import ReadingLog
     from raregram.counts import storage
     from raregram.counts.count import ContextOptions, CountJob
     from raregram.counts.kernel import CountSettings
@@ -153,7 +154,7 @@ def count(
 
     if (item_column, tag_column) != (options.ITEM_COLUMN.default, options.TAG_COLUMN.default):
         format = format or "conll"  # noqa: A001 - by its last column a file may not be recognised
-    names, skip_log = cli.parse_names(targets), SkipLog(on_error)
+    names, log = cli.parse_names(targets), ReadingLog(on_error)
     job = CountJob(
         (sources or None, numerator or None, denominator or None),
         CountSettings(
@@ -174,7 +175,7 @@ def count(
             item_column=item_column,
             tag_column=tag_column,
             sentences=sentences,
-            skip_log=skip_log,
+            log=log,
         ),
         ContextOptions(cli.parse_columns(columns), f_de=f_de, n=n),
         None if memory_limit is None else cli.parse_bytes(memory_limit, "memory_limit", "count"),
@@ -187,8 +188,9 @@ def count(
             job.table(threads, Path(out), tick) as table,
         ):
             storage.write(out, table)
-        report_skipped(skip_log.skipped, skip_log.examples)
-        report_file(out, as_json, quiet, {"skipped": skip_log.skipped})
+        report_skipped(log.skipped, log.examples)
+        log.warn()
+        report_file(out, as_json, quiet, {"skipped": log.skipped})
         return
 
     from raregram.cli.clusters import spark_cluster
@@ -198,10 +200,11 @@ def count(
         from raregram.spark.counting import write_counts
 
         made = write_counts(job.on_spark(cluster), out)
-    report_skipped(made.skipped, made.examples)
+    report_skipped(log.skipped, log.examples)
+    log.warn()
     if as_json:  # from the header alone, since the table may be large and far away
         facts = {"file": out, "kind": "count table", **made.header, "digest": made.digest}
-        print_json({**facts, "skipped": made.skipped})
+        print_json({**facts, "skipped": log.skipped})
     elif not quiet:
         say(f"{out}: {counts_line(made.header)}")
 

@@ -73,6 +73,7 @@ def evaluate(
 
             reading = Options(format=format, split=split)
             result = evaluating.evaluate(cluster, model, documents, reading, k=k, training=training)
+        reading.log.warn()
     else:
         result = local.evaluate(model, documents, k=k, training=training, format=format, split=split)
     if as_json:

@@ -138,14 +138,15 @@ def score(
 
     Example: raregram score loc.rgm speeches/ --out scores.csv
     """
-    from raregram.corpus.documents import Options, SkipLog
+    from raregram.corpus.documents import Options
+    from raregram.corpus.log import ReadingLog
     from raregram.measure.score import score_columns, score_input
     from raregram.models.model import Model
     from raregram.show.progress import progress
     from raregram.show.write import output_format, score_writer
 
     model, wanted = Model.load(model_file), level if interval else None
-    reading = Options(format=format, split=split, skip_log=SkipLog(on_error))
+    reading = Options(format=format, split=split, log=ReadingLog(on_error))
     if engine == "spark":
         if out is None:
             raise ParameterError("on Spark, scores go to a folder: name it with --out")
@@ -169,7 +170,7 @@ def score(
         for part in score_input(model, found, wanted):
             write(part.batch, part.lines, dict(zip(added.names, part.scores, strict=True)))
             tick(len(part.batch))
-    report_skipped(reading.skip_log.skipped, reading.skip_log.examples)
+    report_skipped(reading.log.skipped, reading.log.examples)
     if out is not None and not quiet:
         say(f"{out}: {tick.done:,} rows scored")
 
@@ -206,14 +207,15 @@ def rank(
 
     Example: raregram rank loc.rgm speeches/ --top 100
     """
-    from raregram.corpus.documents import Options, SkipLog
+    from raregram.corpus.documents import Options
+    from raregram.corpus.log import ReadingLog
     from raregram.measure.rank import rank_input
     from raregram.models.model import Model
     from raregram.show.progress import progress
     from raregram.show.write import output_format, write_results
 
     model, wanted = Model.load(model_file), level if by == "lower" else None
-    reading = Options(format=format, split=split, skip_log=SkipLog(on_error))
+    reading = Options(format=format, split=split, log=ReadingLog(on_error))
     form = output_format(out, as_json)
     if engine == "spark":
         from raregram.cli.clusters import spark_cluster
@@ -228,7 +230,7 @@ def rank(
         found = _open(model, sources, reading, columns, quiet)
         with progress("ranked {:,} contexts", quiet) as tick:
             results = rank_input(model, found, top, wanted, tick)
-        report_skipped(reading.skip_log.skipped, reading.skip_log.examples)
+        report_skipped(reading.log.skipped, reading.log.examples)
     write_results(results, out, form, model.settings.kind)
 
 

@@ -5,7 +5,6 @@ Every reader streams. A batch has the location of its rows, so that an error can
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,27 +15,27 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 
 from raregram.corpus.documents import (
     LONGEST_LINE,
     STANDARD_INPUT,
     Location,
-    SkipLog,
     bare_name,
-    buffered,
     naming,
     open_bytes,
     reads_once,
 )
-from raregram.corpus.formats import BY_SUFFIX, CONTEXTS
+from raregram.corpus.encoding import check_encoding, not_utf8
+from raregram.corpus.formats import BY_SUFFIX, CONTEXTS, FASTTEXT
+from raregram.corpus.formats.csv import csv_batches
 from raregram.corpus.formats.parquet import parquet_batches
+from raregram.corpus.log import ReadingLog
 from raregram.errors import FileError, InputError, name_some, shorten
 from raregram.text.tokenize import is_list, is_text
 
 READ_BYTES = 1 << 22  # of text at a time; a pipe gives what it has
 ROWS = 1 << 16  # of a table at a time
-LONGEST_ROW = 1 << 22  # bytes of a row of CSV; as much is read at a time
+OR_DOCUMENTS = "; or, if these are documents, rename the one that holds their text to text"
 COLUMNS = ("ngram", "label", "f_nu", "f_de")
 
 
@@ -84,16 +83,16 @@ class Batch:
 
 
 def read_contexts(
-    source: str, rename: Mapping[str, str] | None = None, skip_log: SkipLog | None = None
+    source: str, rename: Mapping[str, str] | None = None, log: ReadingLog | None = None
 ) -> Iterator[Batch]:
     """Yield the contexts of a file in batches.
 
     Args:
-        source: a path, or "-" for standard input. A name that ends in .parquet or .csv is a table with the column
+        source: a path, or "-" for standard input. Parquet, and a name that ends in .csv, is a table with the column
             `ngram` and, where they are, `label`, `f_nu` and `f_de`. Anything else is text, plain or compressed, one
-            context a line: `label<TAB>items`, or just the items.
+            context a line: `label<TAB>items`, fastText's `__label__x items`, or just the items.
         rename: what a table calls those columns, where it uses other names.
-        skip_log: counts lines that are skipped; None: a line that cannot be read raises.
+        log: counts lines that are skipped; None: a line that cannot be read raises.
     """
     form = BY_SUFFIX.get(Path(bare_name(source)).suffix.lower())
     with naming(source):
@@ -101,15 +100,17 @@ def read_contexts(
             raise FileError(f"{source} does not exist")
         if source != STANDARD_INPUT and Path(source).is_dir():
             raise FileError(f"{source} is a folder; name the files in it")
-        if form not in ("parquet", CONTEXTS) and not reads_once(source):
-            with Path(source).open("rb") as file:
-                if file.read(4) == b"PAR1":
-                    raise FileError(f"{source} is not a raregram file, or it is truncated or damaged")
+        if not reads_once(source):
+            with open_bytes(source) as file:
+                start = file.peek(4)[:4]
+            if start == b"PAR1" and form is None:
+                raise FileError(f"{source} is not a raregram file, or it is truncated or damaged")
+            form = "parquet" if start == b"PAR1" else form  # whatever its name says
     if form == "parquet":
         return read_table(parquet_batches(source, ROWS), source, rename or {})
     if form == CONTEXTS:
-        return read_table(_csv_batches(source), source, rename or {})
-    return _read_text(source, skip_log or SkipLog())
+        return read_table(csv_batches(source), source, rename or {})
+    return _read_text(source, log or ReadingLog())
 
 
 def labels_of(column: pa.Array, source: str) -> Any:
@@ -145,18 +146,19 @@ def frequencies_of(batch: Batch, name: str) -> npt.NDArray[Any]:
     return np.asarray(column.cast(pa.int64() if whole else pa.float64()))
 
 
-def _read_text(path: str, skip_log: SkipLog) -> Iterator[Batch]:
+def _read_text(path: str, log: ReadingLog) -> Iterator[Batch]:
     """Yield the lines of a text file, compressed or not, each batch as many as one read brings."""
     location = Location("standard input" if path == STANDARD_INPUT else path, "line")
     pieces: list[bytes] = []
     more, waiting, labelled = True, 0, None
     with open_bytes(path) as stream:
+        check_encoding(stream, location.source)
         while more:
             data = stream.read1(READ_BYTES)
             more, cut = bool(data), data.rfind(b"\n") + 1
             if cut or not more:
                 whole = b"".join([*pieces, data[:cut]])
-                for batch in _parse_lines(whole, location, skip_log):
+                for batch in _parse_lines(whole, location, log):
                     if labelled not in (None, "label" in batch.columns):
                         raise InputError(f"{batch.location}: some lines have a label and some have none")
                     labelled = "label" in batch.columns
@@ -169,7 +171,7 @@ def _read_text(path: str, skip_log: SkipLog) -> Iterator[Batch]:
                 raise InputError(f"{location} is longer than {LONGEST_LINE >> 20} MiB: is this a text file?")
 
 
-def _parse_lines(data: bytes, location: Location, skip_log: SkipLog) -> Iterator[Batch]:
+def _parse_lines(data: bytes, location: Location, log: ReadingLog) -> Iterator[Batch]:
     """Yield the lines as batches; a line with invalid bytes is skipped, or raises behind those before it."""
     while data:
         try:
@@ -186,14 +188,19 @@ def _parse_lines(data: bytes, location: Location, skip_log: SkipLog) -> Iterator
         if not bad:
             return
         location = location.at(data.count(b"\n", 0, cut))
-        skip_log.skip_or_raise(InputError(f"{location} is not valid UTF-8"))
-        _, _, data = data[cut:].partition(b"\n")
+        line, _, data = data[cut:].partition(b"\n")
+        log.skip_or_raise(not_utf8(location, line, location.source))
         location = location.at(1)
 
 
 def split_labels(lines: pa.Array, where: Callable[[int], str]) -> dict[str, pa.Array]:
-    """Cut lines into `ngram` and, where they have a tab, `label`; `where` names a line in an error message."""
+    """Cut lines into `ngram` and, where they have a tab, `label`; `where` names a line in an error message.
+
+    Lines of fastText begin with their labels, which may be several.
+    """
     lines = pc.utf8_rtrim(lines, characters="\r\n")
+    if len(lines) and pc.all(pc.starts_with(lines, FASTTEXT)).as_py():
+        return _split_fasttext(lines)
     tabs = np.asarray(pc.find_substring(lines, "\t")) >= 0
     if not tabs.any():
         return {"ngram": lines}
@@ -202,6 +209,15 @@ def split_labels(lines: pa.Array, where: Callable[[int], str]) -> dict[str, pa.A
         raise InputError(f"{where(row)} has no label, but others have: expected label<TAB>items", row)
     halves = pc.split_pattern(lines, "\t", max_splits=1)
     return {"ngram": pc.list_element(halves, 1), "label": pc.list_element(halves, 0)}
+
+
+def _split_fasttext(lines: pa.Array) -> dict[str, pa.Array]:
+    """Cut lines into the labels at their beginning and the rest."""
+    halves = pc.extract_regex(lines, rf"^(?P<label>{FASTTEXT}\S*(?:\s+{FASTTEXT}\S*)*)\s*(?P<ngram>[\s\S]*)$")
+    labels = pc.replace_substring(pc.struct_field(halves, "label"), FASTTEXT, "")
+    if pc.any(pc.match_substring_regex(labels, r"\s")).as_py():
+        labels = pc.utf8_split_whitespace(labels)
+    return {"ngram": pc.struct_field(halves, "ngram"), "label": labels}
 
 
 def read_table(batches: Iterable[pa.RecordBatch], source: str, rename: Mapping[str, str]) -> Iterator[Batch]:
@@ -223,25 +239,7 @@ def table_batch(records: pa.RecordBatch, location: Location, rename: Mapping[str
         if theirs not in table and (name == "ngram" or name in rename):
             raise InputError(
                 f"{location.source} has no column {theirs!r}; it has {name_some(table)}. "
-                f"Say which one is meant with --columns {name}=NAME"
+                f"Say which one is meant with --columns {name}=NAME{OR_DOCUMENTS if name == 'ngram' else ''}"
             )
     known = {name: table[theirs] for name, theirs in wanted.items() if theirs in table}
     return Batch(location, known.pop("ngram"), known, table, wanted["ngram"])
-
-
-def _csv_batches(source: str) -> Iterator[pa.RecordBatch]:
-    """Yield batches of text columns: what is a number is decided by what the column is for."""
-    path = buffered(source)  # since it is opened twice
-    block = pyarrow.csv.ReadOptions(block_size=LONGEST_ROW)
-    quoted = pyarrow.csv.ParseOptions(newlines_in_values=True)
-    try:  # `raw` is Arrow's own stream, since the threads that read ahead must not call Python
-        with open_bytes(path) as stream, pyarrow.csv.open_csv(stream.raw, block, quoted) as reader:
-            as_text = dict.fromkeys(reader.schema.names, pa.string())
-        convert = pyarrow.csv.ConvertOptions(column_types=as_text, strings_can_be_null=False)
-        with open_bytes(path) as stream, pyarrow.csv.open_csv(stream.raw, block, quoted, convert) as reader:
-            yield from reader
-    except FileError as error:
-        if not re.search("straddles two block|cannot infer number of columns", str(error)):
-            raise
-        most = f"no row may have more than {LONGEST_ROW >> 20} MiB"
-        raise FileError(f"{source}: the first row must name the columns, and {most}") from error

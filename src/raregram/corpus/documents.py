@@ -12,8 +12,6 @@ import os
 import re
 import stat
 import sys
-import threading
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -24,8 +22,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from raregram.errors import FileError, InputError, is_unicode, shorten, system_reason
-from raregram.options import ITEM_COLUMN, ON_ERROR, SPLIT, TAG_COLUMN
+from raregram.corpus.encoding import check_encoding
+from raregram.corpus.log import ReadingLog
+from raregram.errors import FileError, InputError, is_unicode, system_reason
+from raregram.options import ITEM_COLUMN, SPLIT, TAG_COLUMN
 from raregram.text.tokenize import Tokenizer
 
 Spans: TypeAlias = list[tuple[int, int, str]]  # (start, end, label)
@@ -39,6 +39,7 @@ ITEM_BYTES = 8  # what an item of a list counts as beside its letters,
 SPAN_BYTES = 64  # what a span counts as,
 DOCUMENT_BYTES = 128  # and what a document does, however short it is
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
+PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}  # how packed files begin, and no text does
 
 
 class Location(NamedTuple):  # which takes half the time of a dataclass to make, and each line has one
@@ -49,7 +50,7 @@ class Location(NamedTuple):  # which takes half the time of a dataclass to make,
     first: int = 1  # the number of the first row
 
     def __str__(self) -> str:
-        return f"{self.source}, {self.unit} {self.first}" if self.unit else self.source
+        return f"{self.source}, {self.unit} {self.first}" if self.unit else str(self.source)  # without its content
 
     def at(self, row: int) -> Location:
         """Return the location of one of the rows that follow each other from here."""
@@ -65,7 +66,7 @@ class Row(NamedTuple):
 
     id: str | None
     content: str | list[str]  # text, or items
-    spans: Spans
+    spans: Spans | None  # None: it has no field of spans, not even an empty one
     location: Location
     begins: bool = True  # whether this is the beginning of a document,
     ends: bool = True  # and its end: a long text comes in pieces
@@ -85,6 +86,7 @@ class Documents:
     ids: pa.Array | None = None
     begins: npt.NDArray[np.bool_] | None = None  # whether each is the beginning of its document; None: all are
     ends: npt.NDArray[np.bool_] | None = None  # whether each is the end; a document may come in pieces
+    untagged: npt.NDArray[np.bool_] | None = None  # whether each lacks a field of spans; None: no document does
 
     def __len__(self) -> int:
         return len(self.content)
@@ -113,38 +115,8 @@ class Documents:
             ids=None if self.ids is None else self.ids.filter(mask),
             begins=None if self.begins is None else self.begins[keep],
             ends=None if self.ends is None else self.ends[keep],
+            untagged=None if self.untagged is None else self.untagged[keep],
         )
-
-
-@dataclass
-class SkipLog:
-    """Stops at a document that cannot be read, or skips it and keeps count."""
-
-    on_error: str = ON_ERROR.default
-    skipped: int = 0
-    examples: list[str] = field(default_factory=list)
-    lock: Any = field(default_factory=threading.Lock, repr=False)
-
-    def __post_init__(self) -> None:
-        ON_ERROR.check(self.on_error, "a count")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Start an empty log in another process."""
-        return SkipLog, (self.on_error,)
-
-    def skip_or_raise(self, error: InputError) -> None:
-        """Raise, or note that one document was skipped."""
-        if self.on_error == "stop":
-            raise error
-        with self.lock:
-            self.skipped += 1
-            if len(self.examples) < 5:
-                self.examples.append(str(error))
-
-    def warn(self, stacklevel: int) -> None:
-        """Warn the caller of a library function that something was skipped."""
-        if self.skipped:
-            warnings.warn(f"{self.skipped} were skipped: {self.examples[0]}", stacklevel=stacklevel + 1)
 
 
 @dataclass(frozen=True)
@@ -158,7 +130,7 @@ class Options:
     tag_column: int = TAG_COLUMN.default
     sentences: bool = False  # a blank line ends a document, whatever the file has
     batch_bytes: int = BATCH_BYTES
-    skip_log: SkipLog = field(default_factory=SkipLog)
+    log: ReadingLog = field(default_factory=ReadingLog)
     seen: set[bytes] = field(default_factory=set)  # digests of texts that are to be taken once
 
     def __post_init__(self) -> None:
@@ -168,6 +140,18 @@ class Options:
 def bare_name(path: str) -> str:
     """Return a file's name without the ending of its compression."""
     return path.removesuffix(Path(path).suffix) if Path(path).suffix in COMPRESSIONS else path
+
+
+def compression_of(path: str) -> str | None:
+    """Return how a file is compressed, by the end of its name or else by its first bytes."""
+    by_name = COMPRESSIONS.get(Path(path).suffix)
+    if by_name or reads_once(path):
+        return by_name
+    start = path.content[:4] if isinstance(path, BufferedFile) else b""
+    if not isinstance(path, BufferedFile):
+        with Path(path).open("rb", buffering=0) as file:
+            start = file.read(4)
+    return next((name for magic, name in PACKED.items() if start.startswith(magic)), None)
 
 
 def expand(sources: Any) -> list[str]:
@@ -244,12 +228,12 @@ def buffered(path: str) -> str:
 
 @contextmanager
 def open_bytes(path: str) -> Iterator[io.BufferedReader]:
-    """Open a file for reading, decompressed by the end of its name; errors name the file."""
+    """Open a file for reading, decompressed; errors name the file."""
     if path == STANDARD_INPUT and not isinstance(path, BufferedFile):
         with naming("standard input"):
             yield cast(io.BufferedReader, sys.stdin.buffer)
         return
-    with naming(path), pa.input_stream(arrow_source(path), compression=COMPRESSIONS.get(Path(path).suffix)) as stream:
+    with naming(path), pa.input_stream(arrow_source(path), compression=compression_of(path)) as stream:
         yield io.BufferedReader(stream, 1 << 20)
 
 
@@ -288,6 +272,7 @@ def naming(path: str) -> Iterator[None]:
 
 def byte_lines(stream: BinaryIO, path: str) -> Iterator[tuple[int, bytes]]:
     """Yield (number, line without its end) of a stream; a line that never ends is refused."""
+    check_encoding(stream, path)
     lines = iter(lambda: stream.readline(LONGEST_LINE + 1), b"")
     for number, line in enumerate(lines, 1):
         if len(line) > LONGEST_LINE:
@@ -318,7 +303,7 @@ def batches(found: Iterable[Row | Documents], batch_bytes: int = BATCH_BYTES) ->
         waiting.append(row)
         texts = is_text
         size += len(content) if is_text else sum(map(len, content)) + ITEM_BYTES * len(content)
-        size += SPAN_BYTES * len(row.spans) + DOCUMENT_BYTES
+        size += SPAN_BYTES * len(row.spans or ()) + DOCUMENT_BYTES
     if waiting:
         yield make_batch(waiting)
 
@@ -327,7 +312,7 @@ def make_batch(rows: Sequence[Row]) -> Documents:
     """Lay documents of one kind, all texts or all items, out as arrays."""
     ids, contents, spans, locations, begins, ends = zip(*rows, strict=True)
     as_text = isinstance(contents[0], str)
-    flat = [(row, *span) for row, of_row in enumerate(spans) for span in of_row]
+    flat = [(row, *span) for row, of_row in enumerate(spans) for span in of_row or ()]
     document, start, end, label = zip(*flat, strict=True) if flat else ((), (), (), ())
     return Documents(
         locations=locations,
@@ -340,18 +325,21 @@ def make_batch(rows: Sequence[Row]) -> Documents:
         ids=pa.array(ids, pa.string()) if any(name is not None for name in ids) else None,
         begins=None if all(begins) else np.array(begins),
         ends=None if all(ends) else np.array(ends),
+        untagged=np.array([of_row is None for of_row in spans]) if None in spans else None,
     )
 
 
-def spans_from_offsets(text: str, offsets: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-    """Turn spans of characters into spans of items, the strings between white space.
+def spans_from_offsets(
+    text: str, offsets: Iterable[tuple[int, int, str]], bounds: npt.NDArray[np.int64] | None = None
+) -> list[tuple[int, int, str]]:
+    """Turn spans of characters into spans of items: the strings between white space, or those with other bounds.
 
     A span begins at the item that contains its first character and ends after the one that contains its last.
 
     >>> spans_from_offsets('He met  "Ann Lee", then left.', [(9, 16, "PER")])
     [(2, 4, 'PER')]
     """
-    bounds = word_bounds(text)
+    bounds = word_bounds(text) if bounds is None else bounds
     spans = []
     for first, last, label in offsets:
         start = int(np.searchsorted(bounds[:, 1], first, side="right"))
@@ -365,34 +353,3 @@ def word_bounds(text: str) -> npt.NDArray[np.int64]:
     """Return where each string between white space begins and ends: (words, 2)."""
     bounds = (bound for match in re.finditer(r"\S+", text) for bound in match.span())
     return np.fromiter(bounds, dtype=np.int64).reshape(-1, 2)
-
-
-def parse_document(document: Any, location: Location) -> Row:
-    """Check a document that came as a mapping: `items` or `text`, and `id` and `spans` where they are."""
-    if not hasattr(document, "get"):
-        raise InputError(f"{location}: a document is an object with items or text, got {type(document).__name__}")
-    items, text, name, given = document.get("items"), document.get("text"), document.get("id"), document.get("spans")
-    words = [text] if items is None else items
-    is_list = items is None or isinstance(items, list | tuple)
-    if not is_list or not all(isinstance(word, str) for word in words):
-        raise InputError(f"{location}: a document needs items (a list of strings) or text (a string)")
-    if not isinstance(given, list | tuple | None):
-        raise InputError(f"{location}: spans must be a list, got {shorten(given)}")
-    spans = [_parse_span(span, location) for span in given or []]
-    name = None if name is None else str(name)
-    for word in (name or "", *words, *(label for _, _, label in spans)):
-        if not word.isascii() and not is_unicode(word):
-            raise InputError(f"{location} is not valid Unicode")
-    return Row(name, text if items is None else items, spans, location)
-
-
-def _parse_span(span: Any, location: Location) -> tuple[int, int, str]:
-    """Read a span given as an object or as a list of three."""
-    try:
-        start, end, label = (span["start"], span["end"], span["label"]) if hasattr(span, "get") else span
-    except (KeyError, TypeError, ValueError):
-        raise InputError(f"{location}: a span needs start, end and label, got {shorten(span)}") from None
-    whole = type(start) is int and type(end) is int and max(abs(start), abs(end)) < 2**62  # which no bool is
-    if not whole or not isinstance(label, str):
-        raise InputError(f"{location}: a span needs whole numbers start and end and a label, got {shorten(span)}")
-    return start, end, label

@@ -59,8 +59,7 @@ def load_pipeline(name: str = DEFAULT_PIPELINE) -> Pipeline:
     The parser is left out as well, although the recognisers let no entity cross its sentences: it doubles the time
     and changes about one entity in a thousand.
     """
-    spacy = import_spacy()
-    package = _installed(name, spacy)
+    spacy, package = import_spacy(), installed_pipeline(name)
     try:
         nlp = spacy.load(package)
     except (OSError, ValueError, ImportError) as error:
@@ -71,6 +70,11 @@ def load_pipeline(name: str = DEFAULT_PIPELINE) -> Pipeline:
     nlp.select_pipes(disable=_needless(nlp, finders))
     labels = frozenset(label for each in finders for label in nlp.pipe_labels.get(each, ()))
     return Pipeline(nlp, package, labels)
+
+
+def installed_pipeline(name: str) -> str:
+    """Return the package or folder to load for a name, or say how to install it."""
+    return _installed(name, import_spacy())
 
 
 def _installed(name: str, spacy: Any) -> str:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from raregram.corpus.contexts import Batch, frequencies_of, labels_of, read_contexts, read_table
-from raregram.corpus.documents import Options, SkipLog, expand, naming, reads_once
-from raregram.corpus.formats import CONTEXTS, as_reader, path_names, read_documents, recognise
+from raregram.corpus.documents import Options, expand, naming, reads_once
+from raregram.corpus.formats import CONTEXTS, as_reader, check_installed, path_names, read_documents, recognise
 from raregram.corpus.labels import target_names
+from raregram.corpus.log import ReadingLog
 from raregram.counts import engine as local
 from raregram.counts.encode import Encoded, encode_documents, encode_labelled, encode_weighted
 from raregram.counts.kernel import CountSettings
@@ -113,9 +114,9 @@ def count(
         f_de: what `f_de` counts in a table with two frequencies: the "complement", or "all" contexts.
         reading: `format`, `split`, `item_column`, `tag_column`, `sentences`; see `raregram.corpus.documents.Options`.
 
-    >>> documents = [{"text": "she lives in Rome", "spans": [(3, 4, "LOC")]}, {"text": "he met Ann in Oslo"}]
+    >>> documents = [{"text": "she lives in Rome", "spans": [(3, 4, "LOC")]}, {"text": "so it goes", "spans": []}]
     >>> count(documents, n=2).totals
-    array([7, 1])
+    array([5, 1])
     """
     ENGINE.check(engine, "count")
     if memory_limit is not None:
@@ -133,8 +134,8 @@ def count(
         min_count=min_count,
         labels=labels,
     )
-    skip_log = SkipLog(on_error)
-    documents = Options(**reading, skip_log=skip_log)
+    log = ReadingLog(on_error)
+    documents = Options(**reading, log=log)
     contexts = ContextOptions(columns, f_de=f_de, n=n)
     sources = (source, numerator, denominator)
     job = CountJob(sources, settings, documents, contexts, memory_limit)
@@ -144,11 +145,11 @@ def count(
 
         frame = next((given for given in sources if is_frame(given)), None)
         session = session or (connect(master) if frame is None else frame.sparkSession)
-        counts, counted = collect_counts(job.on_spark(Cluster(session, progress)))
-        skip_log.skipped, skip_log.examples = counted.skipped, counted.examples
+        counts = collect_counts(job.on_spark(Cluster(session, progress)))
     else:
         counts = job.collect(threads, progress)
-    skip_log.warn(stacklevel=2)
+    log.warn_skipped(stacklevel=2)
+    log.warn(stacklevel=2)
     return counts
 
 
@@ -217,8 +218,10 @@ class CountJob:
             settings, jobs = self._context_jobs()
         else:
             settings, options = samples[0][1], self._batched(local.MEMORY_LIMIT)
+            for source, _ in samples:
+                check_installed(expand(path_names(source)), options)
             jobs = (
-                partial(encode_documents, batch, of_source, options.skip_log)
+                partial(encode_documents, batch, of_source, options.log)
                 for source, of_source in samples
                 for batch in read_documents(source, replace(options, seen=set()))
             )
@@ -226,8 +229,16 @@ class CountJob:
             jobs, settings, threads=threads, memory_limit=self.memory_limit, beside=beside, progress=progress
         ) as corpus:
             if not self.holds_contexts:
+                options.log.check_read()
                 local.check_counted(corpus.documents, corpus.totals[0], corpus.longest, settings)
+            self.check_targets()
             yield corpus.table()
+
+    def check_targets(self) -> None:
+        """Note, or raise, what the labels that were read say about the targets; for two plain samples nothing."""
+        if self.sources[0] is not None:
+            unit = "context" if self.holds_contexts else "document"
+            self.documents.log.check_targets(self.settings.targets, unit)
 
     def on_spark(self, cluster: Cluster, only: Span | None = None) -> Count:
         """Prepare the count on a cluster, of all spans or only one; nothing but labels is read yet."""
@@ -256,16 +267,21 @@ class CountJob:
         names, name = path_names(self.sources[0]), self.documents.format
         if self._table is not None:
             return (self.contexts.rename or {}).get("ngram", "ngram") in self._table.schema.names
-        return bool(names) and (name == CONTEXTS or (name is None and are_contexts(names)))
+        renamed = "ngram" in (self.contexts.rename or {})  # then a column of contexts is named
+        return bool(names) and (name == CONTEXTS or (name is None and (renamed or are_contexts(names))))
 
     @cached_property
     def _table(self) -> pa.RecordBatchReader | None:
         """The source as a table, if it is one; a DataFrame of Spark stays where it is."""
-        return None if is_frame(self.sources[0]) else as_reader(self.sources[0], (self.contexts.rename or {}).get("ngram", "ngram"))
+        return (
+            None
+            if is_frame(self.sources[0])
+            else as_reader(self.sources[0], (self.contexts.rename or {}).get("ngram", "ngram"))
+        )
 
     def _check_for_contexts(self) -> None:
         """Raise for options that are for documents alone."""
-        if self.settings.pad or self.settings.labels or self.documents.skip_log.on_error != "stop":
+        if self.settings.pad or self.settings.labels or self.documents.log.on_error != "stop":
             raise ParameterError("pad, labels and on_error are for documents; these are contexts")
 
     def _context_jobs(self) -> tuple[CountSettings, Iterator[Callable[[], Encoded]]]:
@@ -285,7 +301,8 @@ class CountJob:
             found = parse_ngrams(first.ngrams[:1], self.contexts.n, self.settings.tokenizer, first.location.name)
         settings = replace(self.settings, n=int(found.lengths[0]))
         every = _alike(chain([first], batches), self.contexts, settings)
-        return settings, (partial(encode_contexts, batch, self.contexts, settings) for batch in every)
+        log = self.documents.log
+        return settings, (partial(encode_contexts, batch, self.contexts, settings, log) for batch in every)
 
     @cached_property
     def _count_files(self) -> list[str]:
@@ -335,12 +352,13 @@ def _alike(batches: Iterable[Batch], options: ContextOptions, settings: CountSet
         yield batch
 
 
-def encode_contexts(batch: Batch, options: ContextOptions, settings: CountSettings) -> Encoded:
+def encode_contexts(batch: Batch, options: ContextOptions, settings: CountSettings, log: ReadingLog) -> Encoded:
     """Encode contexts, by frequencies if they have them, else by labels."""
     with _source_named(batch):
         if batch.has_frequencies:
             target = settings.targets[0] if settings.targets else options.target or "target"
             f_nu, f_de = (frequencies_of(batch, name) for name in ("f_nu", "f_de"))
+            log.see_labels([target], [target])
             frequencies = two_frequencies(len(batch), f_nu, f_de, options.f_de, batch.location.name)
             return encode_weighted(batch.ngrams, *frequencies, target, settings, batch.location.name)
         if "label" not in batch.columns:
@@ -349,7 +367,7 @@ def encode_contexts(batch: Batch, options: ContextOptions, settings: CountSettin
                 "or with the columns f_nu and f_de"
             )
         labels = labels_of(batch.columns["label"], batch.source)
-        return encode_labelled(batch.ngrams, labels, settings, batch.location.name)
+        return encode_labelled(batch.ngrams, labels, settings, batch.location.name, log)
 
 
 @contextmanager

@@ -15,8 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raregram.corpus.documents import Documents, SkipLog, word_bounds
+from raregram.corpus.documents import Documents, word_bounds
 from raregram.corpus.labels import check_labels, distinct_labels
+from raregram.corpus.log import MOST_SAMPLED, ReadingLog
 from raregram.counts.kernel import CountSettings
 from raregram.counts.sorting import find_heads
 from raregram.counts.table import Ints
@@ -28,6 +29,7 @@ from raregram.text.vocabulary import Codes, Encoder
 Weight: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]  # how often a window counts in all, and at each target
 
 ONCE: Weight = (1, ())
+LONGEST_NAME = 200  # characters of a name in a text
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,14 @@ class Encoded:
     usual: Weight = ONCE
 
 
-def encode_documents(documents: Documents, settings: CountSettings, skip_log: SkipLog) -> Encoded:
+def encode_documents(documents: Documents, settings: CountSettings, log: ReadingLog) -> Encoded:
     """Encode a batch of documents; those whose spans lie outside are skipped, or raise."""
-    documents, items, lengths = _prepare(documents, settings, skip_log)
+    _look_at_offsets(documents, log)
+    documents, items, lengths = _prepare(documents, settings, log)
+    _note(documents, log)
     long = lengths >= settings.n
     first = np.cumsum(np.where(long, lengths, 0)) - np.where(long, lengths, 0)
-    labels, special, weight, weights = _labelled_windows(documents, lengths, first, settings)
+    labels, special, weight, weights = _labelled_windows(documents, lengths, first, settings, log)
     everything = () if settings.everything is None else (settings.everything,)
     vocabulary, codes = _encode(items, lengths, long)
     return Encoded(
@@ -68,12 +72,21 @@ def encode_documents(documents: Documents, settings: CountSettings, skip_log: Sk
     )
 
 
-def encode_labelled(contexts: NGramsLike, labels: Any, settings: CountSettings, where: Where = nth_ngram) -> Encoded:
-    """Encode contexts with a label each; `where` names a row in an error message."""
+def encode_labelled(
+    contexts: NGramsLike,
+    labels: Any,
+    settings: CountSettings,
+    where: Where = nth_ngram,
+    log: ReadingLog | None = None,
+) -> Encoded:
+    """Encode contexts with a label each; `where` names a row in an error message, and `log` notes the labels."""
     if len(labels) != len(contexts):
         raise InputError(f"there are {len(contexts)} contexts but {len(labels)} labels")
     sets, label = distinct_labels(labels)
     found = set[str]().union(*sets)
+    if log is not None:
+        log.see(len(labels))
+        log.see_labels(found, settings.targets)
     targets = check_labels(found) if settings.targets is None else set(settings.targets)
     weights = [(1, tuple((name, 1) for name in sorted(names & targets))) for names in sets]
     return _encode_contexts(contexts, settings, label, weights, targets, where)
@@ -137,11 +150,12 @@ def _encode(items: pa.Array, lengths: Ints, kept: npt.NDArray[np.bool_]) -> tupl
 
 
 def _labelled_windows(
-    documents: Documents, lengths: Ints, first: Ints, settings: CountSettings
+    documents: Documents, lengths: Ints, first: Ints, settings: CountSettings, log: ReadingLog
 ) -> tuple[set[str], Ints, Codes, list[Weight]]:
     """Return the labels, where windows with labels begin, which sets of labels they have, and these as weights."""
     encoded = documents.span_label.dictionary_encode()
     found = [(settings.labels or {}).get(label, label) for label in encoded.dictionary.to_pylist()]
+    log.see_labels(found, settings.targets)
     labels = check_labels(set(found)) if settings.targets is None else set(settings.targets)
     names = sorted(labels)
     code = np.array([names.index(label) if label in labels else -1 for label in found], dtype=np.int64)
@@ -161,7 +175,7 @@ def _labelled_windows(
     return labels, start[heads], weight, weights
 
 
-def _prepare(documents: Documents, settings: CountSettings, skip_log: SkipLog) -> tuple[Documents, pa.Array, Ints]:
+def _prepare(documents: Documents, settings: CountSettings, log: ReadingLog) -> tuple[Documents, pa.Array, Ints]:
     """Split texts into items, drop documents whose spans lie outside, and pad."""
     given = documents
     if settings.kind == "letters":
@@ -171,11 +185,47 @@ def _prepare(documents: Documents, settings: CountSettings, skip_log: SkipLog) -
     if outside.any():
         rows, firsts = np.unique(documents.span_document[outside], return_index=True)
         for which in np.flatnonzero(outside)[firsts].tolist():  # the first one of each document
-            skip_log.skip_or_raise(InputError(_describe_outside(given, which)))
+            log.skip_or_raise(InputError(_describe_outside(given, which)))
         documents = documents.select(~np.isin(np.arange(len(documents)), rows))
         items, lengths = _split(documents, settings.encoder)
     documents, items, lengths = _refine(documents, items, lengths, settings.tokenizer)
     return _padded(documents, items, lengths, settings) if settings.pad else (documents, items, lengths)
+
+
+def _note(documents: Documents, log: ReadingLog) -> None:
+    """Note how many documents there are, and how many have no field of spans."""
+    ends = np.ones(len(documents), dtype=bool) if documents.ends is None else documents.ends
+    if documents.untagged is None:
+        log.see(int(ends.sum()))
+    else:
+        untagged = np.flatnonzero(documents.untagged & ends)
+        log.see(int(ends.sum()), len(untagged), str(documents.location(int(untagged[0]))) if len(untagged) else "")
+
+
+def _look_at_offsets(documents: Documents, log: ReadingLog) -> None:
+    """Note of some spans whether they are whole words when they are taken as offsets in characters."""
+    some = range(min(len(documents.span_document), MOST_SAMPLED - log.sampled))
+    whole = [_cuts_words(documents, which) for which in some]
+    if whole:
+        last = len(whole)
+        log.see_offsets(last, sum(whole), int((documents.span_end[:last] - documents.span_start[:last]).sum()))
+
+
+def _cuts_words(documents: Documents, which: int) -> bool:
+    """Whether a span, taken as offsets in characters, begins and ends at the bounds of words."""
+    start, end = int(documents.span_start[which]), int(documents.span_end[which])
+    if not 0 <= start < end <= start + LONGEST_NAME:
+        return False
+    row, before = int(documents.span_document[which]), max(start - 1, 0)
+    if documents.texts is not None:  # a document may be large, so only the part that is needed becomes a string
+        text = pc.utf8_slice_codeunits(documents.texts.slice(row, 1), before, end + 1)[0].as_py()
+    else:
+        text = " ".join(documents.content.slice(row, 1).flatten()[: end + 1].to_pylist())[before : end + 1]
+    first, last = start - before, end - 1 - before
+    if len(text) <= last or text[first].isspace() or text[last].isspace():
+        return False
+    cut = [text[:2]] if start else []
+    return not any(len(pair) == 2 and pair.isalnum() for pair in (*cut, text[last:]))
 
 
 def _as_letters(documents: Documents) -> Documents:
@@ -280,9 +330,12 @@ def _describe_outside(documents: Documents, which: int) -> str:
     start, end = documents.span_start[which], documents.span_end[which]
     content = documents.content[row].as_py()
     length = len(content.split() if isinstance(content, str) else content)
+    all_of_row = np.flatnonzero(documents.span_document == row)[:MOST_SAMPLED].tolist()
+    characters = all(_cuts_words(documents, each) for each in all_of_row)
+    hint = "; these look like offsets in characters: rename the field to entities" if characters else ""
     return (
         f"{documents.location(row)}: the span {label if len(label) < 60 else shorten(label)} from {start} to {end} "
-        f"does not fit into a document of {length} items"
+        f"does not fit into a document of {length} items{hint}"
     )
 
 

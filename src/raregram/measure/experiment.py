@@ -173,6 +173,7 @@ def load_corpus(config: Config) -> pa.Table:
     sources = [config.corpus] if isinstance(config.corpus, str) else list(config.corpus)
     reading = Options(format=config.format, split=config.split)
     parts = [documents_table(batch) for batch in read_documents(sources, reading)]
+    reading.log.warn()
     if not parts:
         raise InputError(f"there is no document in {', '.join(sources)}")
     if len({part.schema for part in parts}) > 1:

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raregram.corpus.documents import Options, SkipLog
+from raregram.corpus.documents import Options
+from raregram.corpus.log import ReadingLog
 from raregram.errors import InputError, check_count
 from raregram.measure.results import Results
 from raregram.measure.score import Boundaries, Input, boundaries, open_input, score_input, scores_of
@@ -52,10 +53,10 @@ def rank(  # noqa: PLR0913 - every option has its name
         A table: rank, log_ratio (with by="lower" also lower and upper) and, for documents, document, position and the
         words on both sides; for contexts, ngram.
     """
-    log = SkipLog(on_error)
-    found = open_input(source, model, Options(format=format, split=split, skip_log=log), columns)
+    log = ReadingLog(on_error)
+    found = open_input(source, model, Options(format=format, split=split, log=log), columns)
     results = rank_input(model, found, top, level if by == "lower" else None)
-    log.warn(stacklevel=2)
+    log.warn_skipped(stacklevel=2, unit="documents or contexts")
     return results
 
 

@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raregram.corpus.contexts import Batch, read_contexts, read_table
-from raregram.corpus.documents import Documents, Location, Options, SkipLog, open_bytes, reads_once
+from raregram.corpus.documents import Documents, Location, Options, open_bytes, reads_once
 from raregram.corpus.formats import CONTEXTS, SAMPLE, as_reader, path_names, read_documents, recognise
+from raregram.corpus.log import ReadingLog
 from raregram.counts.count import context_files
 from raregram.counts.encode import split_documents
 from raregram.counts.storage import is_raregram_file
@@ -72,14 +73,14 @@ def score(  # noqa: PLR0913 - every option has its name
         A table. For documents: document, position (how many of its items stand before the boundary), the words on
         both sides of it, log_ratio. Contexts keep their columns, and get one more.
     """
-    log = SkipLog(on_error)
-    found = open_input(source, model, Options(format=format, split=split, skip_log=log), columns)
+    log = ReadingLog(on_error)
+    found = open_input(source, model, Options(format=format, split=split, log=log), columns)
     added = score_columns(LOG_RATIO, interval)
     tables = [
         pa.table({**part.batch.all_columns, **dict(zip(added.names, part.scores, strict=True))})
         for part in score_input(model, found, level if interval else None)
     ]
-    log.warn(stacklevel=2)
+    log.warn_skipped(stacklevel=2, unit="documents or contexts")
     return Results(pa.concat_tables(tables, promote_options="permissive"))
 
 
@@ -91,7 +92,7 @@ class Input:
     heads: Sequence[Batch]  # batches without rows: of contexts one of each source that has any
     contexts: Iterator[Batch] | None = None
     documents: Iterable[Documents] = ()
-    skip_log: SkipLog = field(default_factory=SkipLog)
+    log: ReadingLog = field(default_factory=ReadingLog)
     running: Sequence[str] = ()  # files that were taken for running text, since no line has a context
 
 
@@ -119,33 +120,32 @@ def open_input(sources: Any, model: Model, options: Options, rename: Mapping[str
         column = (rename or {}).get("ngram", "ngram")
         if reader is None or column not in reader.schema.names:
             documents = read_documents(sources if reader is None else reader, options)
-            return Input("the documents", [BOUNDARY_HEAD], None, documents, options.skip_log)
+            return Input("the documents", [BOUNDARY_HEAD], None, documents, options.log)
         batches = read_table(reader, "the table", rename or {})
         first = list(islice(batches, 1))
         heads = [batch.head(0) for batch in first]
-        return Input("the table", heads, chain(first, batches), skip_log=options.skip_log)
+        return Input("the table", heads, chain(first, batches), log=options.log)
     paths = context_files(names)
     name = ", ".join("standard input" if path == "-" else path for path in names)
-    kinds = {path: kind_of(path, options, model.settings) for path in paths}
+    named = options.format is None and "ngram" in (rename or {})  # then a column of contexts is named
+    kinds = {path: CONTEXTS if named else kind_of(path, options, model.settings) for path in paths}
     by_kind = {kind == CONTEXTS: path for path, kind in kinds.items()}
     if len(by_kind) > 1:
         raise InputError(f"{by_kind[False]} holds documents and {by_kind[True]} contexts: score them one by one")
     if by_kind.get(True) is None:
         running = [path for path, kind in kinds.items() if kind == "text" and options.format is None]
         documents = read_documents(paths, options)
-        return Input(name, [BOUNDARY_HEAD], None, documents, options.skip_log, running)
+        return Input(name, [BOUNDARY_HEAD], None, documents, options.log, running)
     heads = []
     begun: dict[int, Iterator[Batch]] = {}
     for index, path in enumerate(paths):
-        batches = _read_source(path, rename, options.skip_log)
+        batches = _read_source(path, rename, options.log)
         first = list(islice(batches, 1))
         heads += [batch.head(0) for batch in first]
         if index < KEPT_OPEN or reads_once(path):
             begun[index] = chain(first, batches)
-    read = (
-        begun.pop(i) if i in begun else _read_source(path, rename, options.skip_log) for i, path in enumerate(paths)
-    )
-    return Input(name, heads, chain.from_iterable(read), skip_log=options.skip_log)
+    read = (begun.pop(i) if i in begun else _read_source(path, rename, options.log) for i, path in enumerate(paths))
+    return Input(name, heads, chain.from_iterable(read), log=options.log)
 
 
 def kind_of(path: str, options: Options, settings: Settings) -> str:
@@ -165,10 +165,10 @@ def kind_of(path: str, options: Options, settings: Settings) -> str:
     return CONTEXTS if whole and (lengths == settings.n).all() else found
 
 
-def _read_source(path: str, rename: Mapping[str, str] | None, skip_log: SkipLog) -> Iterator[Batch]:
+def _read_source(path: str, rename: Mapping[str, str] | None, log: ReadingLog) -> Iterator[Batch]:
     """Yield the contexts of a file, or the whole N-grams of a count file."""
     if reads_once(path) or not is_raregram_file(path):
-        return read_contexts(path, rename, skip_log)
+        return read_contexts(path, rename, log)
     counts = Counts.load(path)
     if counts.whole not in counts.rows:
         raise InputError(f"{path} holds no whole N-grams; count with the spans 'units' and 'whole'")
@@ -197,12 +197,12 @@ def score_input(model: Model, found: Input, level: float | None = None) -> Itera
     else:
         for batch in found.contexts:
             rows += len(batch)
-            yield from _score_batch(model, batch, level, found.skip_log)
+            yield from _score_batch(model, batch, level, found.log)
     if not rows:
         raise InputError(f"there is nothing to score in {found.name}")
 
 
-def _score_batch(model: Model, batch: Batch, level: float | None, skip_log: SkipLog) -> Iterator[Scored]:
+def _score_batch(model: Model, batch: Batch, level: float | None, log: ReadingLog) -> Iterator[Scored]:
     """Yield contexts with their scores; one that cannot be scored is skipped, or raises behind those before it."""
     while len(batch):
         good, bad = batch, None
@@ -217,7 +217,7 @@ def _score_batch(model: Model, batch: Batch, level: float | None, skip_log: Skip
             yield Scored(good, partial(ngram_lines, model, good.ngrams), scores_of(model, codes, level))
         if bad is None:
             return
-        skip_log.skip_or_raise(bad)
+        log.skip_or_raise(bad)
         batch = batch.tail(len(good) + 1)
 
 

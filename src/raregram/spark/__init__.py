@@ -34,15 +34,18 @@ def count(
         settings: see `raregram.counts.kernel.CountSettings`; also `format` and `split`, see
             `raregram.corpus.documents.Options`.
     """
-    from raregram.corpus.documents import Options, SkipLog
+    from raregram.corpus.documents import Options
+    from raregram.corpus.log import ReadingLog
     from raregram.counts.count import CountJob
     from raregram.counts.kernel import CountSettings
     from raregram.spark.counting import write_counts
 
     reading = {name: settings.pop(name) for name in ("format", "split") if name in settings}
-    options = Options(**reading, skip_log=SkipLog(on_error))
+    options = Options(**reading, log=ReadingLog(on_error))
     job = CountJob((source, None, None), CountSettings(**settings), options, memory_limit=memory_limit)
-    return write_counts(job.on_spark(_cluster(source)), out).header
+    header = write_counts(job.on_spark(_cluster(source)), out).header
+    options.log.warn(stacklevel=2)
+    return header
 
 
 def score(frame: Frame, model: Model, *, column: str | None = None, level: float | None = None) -> Frame:

@@ -23,7 +23,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from raregram.corpus.documents import Options
+from raregram.corpus.formats.objects import MORE
 from raregram.corpus.labels import check_labels
+from raregram.corpus.log import ReadingLog
 from raregram.counts.engine import Corpus, check_counted
 from raregram.counts.kernel import CountSettings
 from raregram.counts.sorting import find_heads
@@ -53,7 +55,6 @@ ROW_BYTES = 64  # of a partial row, about
 ITEM_BYTES = 4  # of a compressed file, about
 OUT_ROWS = 1 << 17  # rows given to Spark at a time
 SEPARATOR = b"\xff"  # between the items of a key: no byte of UTF-8
-EXAMPLES = 5  # of skipped documents
 
 Hashes = npt.NDArray[np.uint64]
 BLOCKS = {"bucket": "int", "block": "binary"}
@@ -66,8 +67,7 @@ class TaskTotals:
     totals: list[int]  # (1 + targets,)
     documents: int = 0
     longest: int = 0
-    skipped: int = 0
-    examples: list[str] = field(default_factory=list)
+    log: ReadingLog = field(default_factory=ReadingLog)
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,6 @@ class Counted:
     header: dict[str, Any]
     columns: tuple[str, ...]
     row_hashes: Hashes
-    skipped: int
-    examples: list[str]
 
     def table(self, items: pa.Array | None = None, parts: Any = ()) -> SpanTable:
         """Return the table with these rows."""
@@ -103,7 +101,7 @@ class Count:
     ) -> None:
         self.cluster, self.reports = cluster, cluster.reports()
         memory_limit = memory_limit or MEMORY_LIMIT
-        self.settings = samples[0][1]
+        (self.source, self.settings), self.log = samples[0], options.log
         self.targets = _all_targets(cluster, samples, options)
         self.partitions, buckets = _buckets(cluster, samples)
         frames = []
@@ -132,14 +130,17 @@ class Count:
             totals += of_task.totals
         documents = sum(of_task.documents for of_task in counted)
         longest = max((of_task.longest for of_task in counted), default=0)
+        for of_task in counted:
+            self.log.add(of_task.log)
+        self.log.check_read()
         check_counted(documents, int(totals[0]), longest, self.settings)
         check_total(int(totals[0]))
+        if self.settings.everything is None:
+            self.log.check_targets(self.settings.targets, "document" if self.source.contexts is None else "context")
         return Counted(
             self.settings.header(self.targets, totals.tolist()),
             counts_columns(self.targets),
             np.sum(hashes, axis=0, dtype=np.uint64),
-            sum(of_task.skipped for of_task in counted),
-            [example for of_task in counted for example in of_task.examples][:EXAMPLES],
         )
 
 
@@ -191,11 +192,11 @@ def _write_from_tasks(count: Count, temporary: str) -> None:
     count.cluster.write_bytes(f"{temporary}/_SUCCESS", b"")
 
 
-def collect_counts(count: Count) -> tuple[Counts, Counted]:
+def collect_counts(count: Count) -> Counts:
     """Compute a count and bring it to the driver as a count table in memory."""
     rows = count.compute(count.rows.toArrow)
     counted = count.finish()
-    return Counts.from_table(counted.table(*from_arrow(rows, counted.columns, count.settings.n))), counted
+    return Counts.from_table(counted.table(*from_arrow(rows, counted.columns, count.settings.n)))
 
 
 def _buckets(cluster: Cluster, samples: Sequence[tuple[Source, CountSettings]]) -> tuple[int, int]:
@@ -226,7 +227,8 @@ def _all_targets(
 
 def _labels(cluster: Cluster, source: Source, settings: CountSettings, options: Options) -> set[str]:
     """Return every label, by the names that the settings gives them."""
-    if source.rows == TABLE and source.contexts is None and options.skip_log.on_error == "stop":
+    plain = source.rows == TABLE and source.contexts is None and not set(MORE) & set(source.frame.columns)
+    if plain and options.log.on_error == "stop":
         with cluster.planning():
             distinct = source.frame.selectExpr("explode(spans.label) as label").distinct()
             found = {row["label"] for row in cluster.run(distinct.collect)} - {None}
@@ -259,18 +261,16 @@ class Counter:
         """Return the function that a task runs."""
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            skip_log = self.options.skip_log
             # What is rare here may be frequent elsewhere.
             corpus = Corpus(replace(self.settings, min_count=1), self.memory_limit)
             for encoded in self.source.encode(batches, corpus.settings, self.options):
                 corpus.add(encoded)
-            totals = TaskTotals([0] * (1 + len(self.targets)), corpus.documents, corpus.longest, skip_log.skipped)
+            totals = TaskTotals([0] * (1 + len(self.targets)), corpus.documents, corpus.longest, self.options.log)
             columns = [0, *(1 + self.targets.index(target) for target in corpus.targets)]
             for column, total in zip(columns, corpus.totals, strict=True):
                 totals.totals[column] = total
             yield from self._blocks(corpus.table(self.only), columns)
             corpus.spool.close()
-            totals.examples = skip_log.examples
             reports.add(("counted", sample, partition_number()), totals)
 
         return work

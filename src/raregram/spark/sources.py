@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raregram.corpus.contexts import split_labels, table_batch
+from raregram.corpus.contexts import OR_DOCUMENTS, split_labels, table_batch
 from raregram.corpus.documents import (
     STANDARD_INPUT,
     BufferedFile,
@@ -29,12 +29,15 @@ from raregram.corpus.documents import (
     bare_name,
     batches,
 )
-from raregram.corpus.formats import BY_SUFFIX, CONTEXTS, FORMATS, recognise
+from raregram.corpus.encoding import not_utf8
+from raregram.corpus.formats import BY_SUFFIX, CONTEXTS, FASTTEXT, FORMATS, read_file, recognise
+from raregram.corpus.formats.objects import MORE
 from raregram.corpus.formats.tables import CONTENT, FILE, ROW, SPANS, from_batches, json_rows
+from raregram.corpus.nlp import import_spacy
 from raregram.counts.count import ContextOptions, encode_contexts, is_frame
 from raregram.counts.encode import Encoded, encode_documents
 from raregram.counts.kernel import CountSettings
-from raregram.errors import FileError, InputError, ParameterError, check_choice
+from raregram.errors import FileError, InputError, ParameterError, check_choice, name_some
 from raregram.spark.session import Cluster, Frame
 from raregram.text.ngrams import parse_ngrams
 from raregram.text.tokenize import Tokenizer
@@ -66,7 +69,7 @@ class Source:
     def has_labels(self) -> bool:
         """Whether there can be labels."""
         return self.format != "text" and (
-            self.rows != TABLE or self.contexts is not None or "spans" in self.frame.columns
+            self.rows != TABLE or self.contexts is not None or bool({"spans", *MORE} & set(self.frame.columns))
         )
 
     def context_length(self, cluster: Cluster, tokenizer: Tokenizer) -> int:
@@ -83,13 +86,13 @@ class Source:
         """Yield what a partition holds, encoded; in a task."""
         if self.contexts is None:
             for documents in read_partition(rows, self.rows, self.format, options):
-                yield encode_documents(documents, settings, options.skip_log)
+                yield encode_documents(documents, settings, options.log)
         else:
             for batch in gathered(rows):
                 contexts = table_batch(
                     batch, Location(f"a partition of {self.name}", "row"), self.contexts.rename or {}
                 )
-                yield encode_contexts(contexts, self.contexts, settings)
+                yield encode_contexts(contexts, self.contexts, settings, options.log)
 
 
 def open_source(cluster: Cluster, sources: Any, options: Options, contexts: ContextOptions) -> Source:
@@ -99,6 +102,8 @@ def open_source(cluster: Cluster, sources: Any, options: Options, contexts: Cont
     else:
         names = path_names(sources)
         name, format_name = ", ".join(names), options.format or _recognise(cluster, names)
+        if format_name == "spacy":
+            import_spacy()  # raises before the cluster has work
         known = [known for known in (*FORMATS, CONTEXTS) if not known.startswith("reuters")]
         check_choice("format", "a count on Spark", format_name, known)
         if format_name == "parquet":
@@ -161,23 +166,27 @@ def _table(frame: Frame, source: str, n: int | None, rename: Mapping[str, str]) 
         return Contexts(whole.selectExpr("items as ngram"), "ngram", source)
     raise InputError(
         f"{source} has no column {wanted!r}; it has {', '.join(frame.columns)}. "
-        "Say which one is meant with --columns ngram=NAME"
+        f"Say which one is meant with --columns ngram=NAME{OR_DOCUMENTS}"
     )
 
 
 def _lines(cluster: Cluster, lines: Frame, source: str) -> Contexts:
     """Cut lines into label and items, where the first of them has a label."""
     first = cluster.run(lines.first)
-    names = ["ngram", "label"] if first is not None and "\t" in first["value"] else ["ngram"]
+    start = "" if first is None else first["value"]
+    names = ["ngram", "label"] if "\t" in start or start.startswith(FASTTEXT) else ["ngram"]
+    types = {"ngram": "string", "label": "array<string>" if start.startswith(FASTTEXT) else "string"}
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             columns = split_labels(valid_texts(batch.column(0), Options()), lambda row: f"a line of {source}")
             if list(columns) != names:
                 raise InputError(f"{source}: some lines have a label and some have none")
+            if types["label"] != "string" and pa.types.is_string(columns["label"].type):
+                columns["label"] = pc.utf8_split_whitespace(columns["label"])
             yield pa.record_batch(list(columns.values()), names=names)
 
-    return Contexts(cluster.map(lines, work, dict.fromkeys(names, "string")), "ngram", source)
+    return Contexts(cluster.map(lines, work, {name: types[name] for name in names}), "ngram", source)
 
 
 def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -235,10 +244,11 @@ def _recognise(cluster: Cluster, names: Sequence[str]) -> str:
 
 def _document_columns(frame: Frame, source: str) -> Frame:
     """Leave only the columns that make a document."""
-    content = next((name for name in CONTENT if name in frame.columns), None)
-    if content is None:
-        raise InputError(f"{source} has no column items or text; it has {', '.join(frame.columns)}")
-    return frame.select(content, *(name for name in ("id", "spans") if name in frame.columns))
+    kept = [name for name in ("id", *CONTENT, "spans", *MORE) if name in frame.columns]
+    if not {*CONTENT, "tokens"} & set(kept):
+        there = name_some(frame.columns)
+        raise InputError(f"{source} has no column items or text; it has {there}: rename the one that holds the text")
+    return frame.select(*kept)
 
 
 def read_partition(
@@ -250,14 +260,14 @@ def read_partition(
     if kind == FILES:
         return batches(_of_files(rows, format_name, options), options.batch_bytes)
     if format_name == "jsonl":
-        return batches(json_rows(_locations(rows), options.skip_log), options.batch_bytes)
+        return batches(json_rows(_locations(rows), options.log), options.batch_bytes)
     return _of_lines(rows, options)
 
 
 def _of_files(rows: Iterable[pa.RecordBatch], format_name: str, options: Options) -> Iterator[Row | Documents]:
     for batch in rows:
         for path, content in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            yield from FORMATS[format_name](BufferedFile(path.removeprefix("file:"), content), options)
+            yield from read_file(BufferedFile(path.removeprefix("file:"), content), format_name, options)
 
 
 def _locations(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[Location, bytes]]:
@@ -318,6 +328,6 @@ def _is_valid(line: bytes, options: Options) -> bool:
     try:
         line.decode()
     except UnicodeDecodeError:
-        options.skip_log.skip_or_raise(InputError(f"{_name_line(line)} is not valid UTF-8"))
+        options.log.skip_or_raise(not_utf8(_name_line(line), line, "FILE"))
         return False
     return True

@@ -1,8 +1,10 @@
 """The formats of documents, and how one is recognised.
 
 ==================  =====================================================================================
-`parquet`           columns `items` or `text`, and `id` and `spans` where they are
-`jsonl`             the same, one JSON object a line
+`parquet`           columns `items` or `text`, and `id` and `spans` where they are; or `entities` (offsets in
+                    characters), or `tokens` and `ner_tags`; see `raregram.corpus.formats.objects`
+`jsonl`             the same, one JSON object a line; also spaCy's pairs `["text", {"entities": [...]}]`
+`csv`               a column `text`, and `id` where it is; no spans
 `conll`             one item a line with its tag in a column, BIO or IOB1; a blank line ends a sentence
 `stanford-tsv`      one item a line, a tab, its tag (LOCATION, O); a blank line ends a document
 `stanford-slash`    running text, each item with its tag: in/O Paris/LOCATION
@@ -12,6 +14,11 @@
 `reuters-sgml`      Reuters-21578, the original distribution
 `text`              plain text
 ==================  =====================================================================================
+
+Not documents but contexts (`contexts`): lines `label<TAB>items`, fastText's lines `__label__x items`, tables with the
+column `ngram`, count files.
+
+The content decides before the name does: what begins as Parquet, gzip or zstd is read as such, whatever it is called.
 """
 
 from __future__ import annotations
@@ -31,27 +38,30 @@ from raregram.corpus.documents import (
     Location,
     Options,
     Row,
-    SkipLog,
     bare_name,
     batches,
     expand,
     naming,
     open_bytes,
-    parse_document,
     reads_once,
 )
+from raregram.corpus.encoding import EncodingError, wide_encoding
 from raregram.corpus.formats.columns import read_conll, read_stanford_tsv
+from raregram.corpus.formats.csv import csv_columns, read_csv
 from raregram.corpus.formats.docbin import read_docbin
+from raregram.corpus.formats.objects import MORE, is_pair, parse_document
 from raregram.corpus.formats.parquet import open_parquet
 from raregram.corpus.formats.reuters import read_reuters_json, read_reuters_sgml
 from raregram.corpus.formats.running import parse_slash, parse_xml, read_parsed, read_text
 from raregram.corpus.formats.tables import read_jsonl, read_parquet, read_table
+from raregram.corpus.log import ReadingLog
 from raregram.corpus.nlp import import_spacy
 from raregram.errors import FileError, InputError, check_choice, name_some
 
 FORMATS: dict[str, Callable[[str, Options], Iterator[Row] | Iterator[Documents]]] = {
     "parquet": read_parquet,
     "jsonl": read_jsonl,
+    "csv": read_csv,
     "conll": read_conll,
     "stanford-tsv": read_stanford_tsv,
     "stanford-slash": partial(read_parsed, parse=parse_slash),
@@ -65,12 +75,14 @@ FORMATS: dict[str, Callable[[str, Options], Iterator[Row] | Iterator[Documents]]
 CONTEXTS = "contexts"  # not documents but contexts, labelled or with frequencies; see `raregram.corpus.contexts`
 BY_SUFFIX = {".csv": CONTEXTS, ".spacy": "spacy", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 BY_SUFFIX |= {".parquet": "parquet", ".pq": "parquet", ".json": "jsonl", ".txt": "text", ".conll": "conll"}
-UNSURE = {".parquet", ".pq", ".json", ".txt", ".conll"}  # with these, the content decides wherever it can be read
+UNSURE = {".json", ".txt", ".conll"}  # with these, the content decides wherever it can be read
 SAMPLE = 1 << 16  # bytes looked at to recognise a format
 TAG = r"(?:O|[BIESLU]-\S+)"
 ENTITY_ELEMENT = re.compile(r"<([A-Z][A-Z_]+)>[^<>]+</\1>")
 
-BEGINNINGS = {r"\{": "jsonl", r"\[\s*\{": "reuters-json", r"(?i)<!doctype lewis|<reuters": "reuters-sgml"}
+FASTTEXT = "__label__"  # how labels begin in fastText's lines
+PAIR = r'\[\s*"(?:[^"\\]|\\.)*"\s*,\s*\{'  # ["text", {"entities": ...
+BEGINNINGS = {rf"\{{|{PAIR}": "jsonl", r"\[\s*\{": "reuters-json", r"(?i)<!doctype lewis|<reuters": "reuters-sgml"}
 
 
 def read_documents(sources: Any, options: Options | None = None) -> Iterator[Documents]:
@@ -84,35 +96,76 @@ def read_documents(sources: Any, options: Options | None = None) -> Iterator[Doc
     if table is not None:
         return read_table(table, options)
     paths = path_names(sources)
-    found = _read_files(expand(paths), options) if paths else _from_python(sources, options.skip_log)
+    found = _read_files(expand(paths), options) if paths else _from_python(sources, options.log)
     return batches(found, options.batch_bytes)
 
 
+def check_installed(paths: Iterable[str], options: Options) -> None:
+    """Raise if a library is missing that some of the files need, before any of them is read."""
+    if any((options.format or _by_name(path)) == "spacy" for path in paths):
+        import_spacy()
+
+
 def _read_files(paths: list[str], options: Options) -> Iterator[Row | Documents]:
-    if options.format == "spacy" or any(path.endswith(".spacy") for path in paths):
-        import_spacy()  # raises before the other files are read
+    check_installed(paths, options)
     for path in paths:
         name = options.format or recognise(path)
         if name not in FORMATS:
             raise InputError(f"{path} holds contexts, not documents")
+        yield from read_file(path, name, options)
+
+
+def read_file(path: str, name: str, options: Options) -> Iterator[Row] | Iterator[Documents]:
+    """Yield the documents of a file; one that is in another encoding as a whole is skipped as one document."""
+    try:
         yield from FORMATS[name](path, options)
+    except EncodingError as error:
+        options.log.skip_or_raise(error)
+
+
+def _by_name(path: str) -> str:
+    """Return the format that the end of a name stands for, "" if for none."""
+    return BY_SUFFIX.get(Path(bare_name(path)).suffix.lower(), "")
 
 
 def recognise(path: str) -> str:
-    """Return the name of a file's format, by the end of its name or else by its first lines."""
+    """Return the name of a file's format, by its first bytes, the end of its name or else its first lines."""
     if reads_once(path):
         shown = "standard input" if path == STANDARD_INPUT else path
         raise FileError(f"the format of {shown} must be named: --format " + "|".join(FORMATS))
-    suffix = Path(bare_name(path)).suffix.lower()
-    if suffix in BY_SUFFIX and suffix not in UNSURE:
-        return BY_SUFFIX[suffix]
     with open_bytes(path) as stream:
         start = stream.read(SAMPLE)
-    if not start.startswith(b"PAR1"):
-        return recognise_text(start.decode(errors="replace"))
+    suffix, by_name = Path(bare_name(path)).suffix.lower(), _by_name(path)
+    if start.startswith(b"PAR1"):
+        return _recognise_parquet(path)
+    sample = start.decode(wide_encoding(start) or "utf-8", errors="replace")
+    if by_name == "spacy" or (by_name == "jsonl" and suffix not in UNSURE):
+        return by_name
+    if by_name == CONTEXTS:
+        return recognise_csv(sample)
+    found = recognise_text(sample)
+    if by_name == "parquet" and found == "text" and start:
+        if {"ngram", "text"}.isdisjoint(csv_columns(sample)) or "," not in sample:
+            raise FileError(f"{path} is not a Parquet file, or it is damaged; if it is text, rename it to .txt")
+        return recognise_csv(sample)
+    return found
+
+
+def _recognise_parquet(path: str) -> str:
+    """Return whether a Parquet file holds documents or contexts."""
     with naming(path), open_parquet(path) as file:
         columns = file.schema_arrow.names
-        return "parquet" if {"items", "text"} & set(columns) and "start" not in columns else CONTEXTS
+        return "parquet" if {"items", "text", "tokens"} & set(columns) and "start" not in columns else CONTEXTS
+
+
+def recognise_csv(sample: str) -> str:
+    r"""Return whether CSV holds documents or contexts, by what its columns are called.
+
+    >>> recognise_csv("id,text\n1,All is well."), recognise_csv("text,label\nall is well,x")
+    ('csv', 'contexts')
+    """
+    columns = csv_columns(sample)
+    return "csv" if "text" in columns and not {"ngram", "label", "f_nu", "f_de"} & set(columns) else CONTEXTS
 
 
 def recognise_text(sample: str) -> str:
@@ -127,6 +180,8 @@ def recognise_text(sample: str) -> str:
             return name
     rows = [line.rstrip("\r") for line in sample.split("\n")[:-1] or [sample] if line.strip(" \r")][:200]
     lines = [line for line in rows if line.strip()]
+    if lines and all(line.startswith(FASTTEXT) for line in lines):
+        return CONTEXTS
     columns = [line.split() for line in lines if not line.startswith(("#", "-DOCSTART-"))]
     if columns and all(len(row) >= 2 and re.fullmatch(TAG, row[-1]) for row in columns):
         tagged = any(row[-1] != "O" for row in columns)
@@ -160,9 +215,10 @@ def _is_pandas(source: Any) -> bool:
 
 def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
     """Yield the rows of a pandas DataFrame as documents; missing values are left out, arrays become lists."""
-    names = [name for name in ("id", "items", "text", "spans") if name in frame.columns]
-    if not {"items", "text"} & set(names):
-        raise InputError(f"the table has no column items or text; it has {name_some(map(str, frame.columns))}")
+    names = [name for name in ("id", "items", "text", "spans", *MORE) if name in frame.columns]
+    if not {"items", "text", "tokens"} & set(names):
+        there = name_some(map(str, frame.columns))
+        raise InputError(f"the table has no column items or text; it has {there}: rename the one that holds the text")
     for values in zip(*(frame[name].tolist() for name in names), strict=True):
         plain = (value.tolist() if hasattr(value, "tolist") else value for value in values)
         yield {name: value for name, value in zip(names, plain, strict=True) if value == value}  # noqa: PLR0124 - NaN
@@ -183,11 +239,12 @@ def path_names(sources: Any) -> list[str]:
     return [os.fspath(name) for name in given] if paths else []
 
 
-def _from_python(documents: Iterable[Any], skip_log: SkipLog) -> Iterator[Row]:
+def _from_python(documents: Iterable[Any], log: ReadingLog) -> Iterator[Row]:
     """Read documents that are Python objects: mappings, or lists of items."""
     for number, document in enumerate(documents, 1):
         try:
-            as_mapping = {"items": list(document)} if isinstance(document, list | tuple) else document
-            yield parse_document(as_mapping, Location(f"document {number}"))
+            is_items = isinstance(document, list | tuple) and not is_pair(document)
+            as_mapping = {"items": list(document)} if is_items else document
+            yield parse_document(as_mapping, Location(f"document {number}"), log)
         except InputError as error:
-            skip_log.skip_or_raise(error)
+            log.skip_or_raise(error)

@@ -18,6 +18,7 @@ from raregram.corpus.documents import (
     open_bytes,
     too_large,
 )
+from raregram.corpus.encoding import not_utf8
 from raregram.errors import InputError, shorten
 
 DOCUMENT_MARK = "-DOCSTART-"
@@ -106,9 +107,12 @@ def _read_columns(path: str, options: Options, sentences: bool, separator: str |
                     data.decode()
                 item, tag = _columns(line, options, separator)
             except (InputError, UnicodeDecodeError) as error:
-                said = error if isinstance(error, InputError) else "is not valid UTF-8"
+                where = Location(path, "line", number)
                 if not broken:  # a document counts as skipped once, however many of its lines are broken
-                    options.skip_log.skip_or_raise(InputError(f"{Location(path, 'line', number)} {said}"))
+                    of_columns = isinstance(error, InputError)
+                    options.log.skip_or_raise(
+                        InputError(f"{where} {error}") if of_columns else not_utf8(where, data, path)
+                    )
                 item, tag, broken = "?", "O", True
             items.append(item)
             tags.append(sys.intern(tag))  # there are few, each very often

@@ -21,6 +21,7 @@ from raregram.corpus.documents import (
     Location,
     arrow_source,
     bare_name,
+    compression_of,
     naming,
     open_bytes,
     read_whole,
@@ -61,7 +62,7 @@ def open_parquet(path: str, **options: Any) -> Iterator[pq.ParquetFile]:
 
 def _seekable(path: str) -> str:
     """Return a path in which Arrow can seek: what is compressed as a whole, or a pipe, is read into memory."""
-    if bare_name(path) == path and not reads_once(path):
+    if not reads_once(path) and compression_of(path) is None:
         return path
     with open_bytes(path) as stream:
         return BufferedFile(bare_name(path), read_whole(stream, path))

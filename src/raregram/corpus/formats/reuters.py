@@ -10,6 +10,7 @@ import hashlib
 import html
 import json
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
@@ -42,7 +43,10 @@ def read_reuters_json(path: str, options: Options) -> Iterator[Row]:
         except InputError:
             raise
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise InputError(f"{path} is not a JSON array of Reuters articles") from None
+            raise InputError(
+                f"{path} is not a JSON array of Reuters articles; documents of your own come one a line: "
+                f"jq -c '.[]' {shlex.quote(path)} > NEW.jsonl"
+            ) from None
     return _documents(found, path, options)
 
 
@@ -76,7 +80,7 @@ def _documents(articles: Iterable[tuple[str, str]], path: str, options: Options)
         digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=16).digest()
         if len(text.split()) >= FEWEST_WORDS and digest not in options.seen:
             options.seen.add(digest)
-            yield Row(name, text, [], Location(f"{path}, article {name}"))
+            yield Row(name, text, None, Location(f"{path}, article {name}"))
 
 
 def _sgml_articles(stream: BinaryIO, path: str) -> Iterator[tuple[str, str]]:

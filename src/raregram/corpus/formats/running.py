@@ -6,6 +6,7 @@ import codecs
 import os
 import re
 from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 from raregram.corpus.documents import (
     LARGEST_DOCUMENT,
@@ -20,9 +21,12 @@ from raregram.corpus.documents import (
     spans_from_offsets,
     too_large,
 )
+from raregram.corpus.encoding import check_encoding, not_utf8
 from raregram.corpus.formats.columns import decode_tags
 from raregram.errors import InputError, shorten
 from raregram.text.tokenize import Tokenizer
+
+Parse: TypeAlias = Callable[[str], tuple[str | list[str], Spans | None]]
 
 ELEMENT = re.compile(r"</?([A-Za-z_]+)>")
 ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'"}
@@ -32,7 +36,7 @@ def read_text(path: str, options: Options) -> Iterator[Row]:
     """Yield the documents of plain text: the file, its lines or its paragraphs."""
     if options.split == "file" and options.cut is not None:
         return _read_in_pieces(path, options, *options.cut)
-    return read_parsed(path, options, lambda text: (text, []))
+    return read_parsed(path, options, lambda text: (text, None))
 
 
 def parse_slash(text: str) -> tuple[list[str], Spans]:
@@ -82,7 +86,7 @@ def parse_xml(text: str) -> tuple[str, Spans]:
     return joined, spans_from_offsets(joined, offsets)
 
 
-def read_parsed(path: str, options: Options, parse: Callable[[str], tuple[str | list[str], Spans]]) -> Iterator[Row]:
+def read_parsed(path: str, options: Options, parse: Parse) -> Iterator[Row]:
     """Parse each text of a file; those that are not UTF-8, or cannot be parsed, are skipped or raise."""
     name, unit = (os.fsencode(path).decode(errors="replace"), "") if options.split == "file" else (None, "line")
     with open_bytes(path) as stream:
@@ -92,9 +96,9 @@ def read_parsed(path: str, options: Options, parse: Callable[[str], tuple[str | 
                 yield Row(name, *parse(data.decode()), location)
             except UnicodeDecodeError as error:
                 line = first + data.count(b"\n", 0, error.start)
-                options.skip_log.skip_or_raise(InputError(f"{path}, line {line} is not valid UTF-8"))
+                options.log.skip_or_raise(not_utf8(f"{path}, line {line}", data, path))
             except InputError as error:
-                options.skip_log.skip_or_raise(InputError(f"{location}: {error}"))
+                options.log.skip_or_raise(InputError(f"{location}: {error}"))
 
 
 def _parts(lines: Iterator[tuple[int, bytes]], path: str, split: str) -> Iterator[tuple[int, bytes]]:
@@ -118,17 +122,17 @@ def _parts(lines: Iterator[tuple[int, bytes]], path: str, split: str) -> Iterato
 
 def _read_in_pieces(path: str, options: Options, n: int, tokenizer: Tokenizer) -> Iterator[Row]:
     """Yield one text as pieces that overlap by n - 1 items, so that each of its N-grams is in exactly one."""
-    if options.skip_log.on_error == "skip":  # then a text is checked as a whole before its first piece is counted
+    if options.log.on_error == "skip":  # then a text is checked as a whole before its first piece is counted
         path = buffered(path)
         try:
             for _ in _cut(path, options.batch_bytes, n, tokenizer.kind):
                 pass
         except InputError as error:
-            options.skip_log.skip_or_raise(error)
+            options.log.skip_or_raise(error)
             return
     name, overlap, begins = os.fsencode(path).decode(errors="replace"), "", True
     for piece, ends in _cut(path, options.batch_bytes, n, tokenizer.kind):
-        yield Row(name, overlap + piece, [], Location(path), begins, ends)
+        yield Row(name, overlap + piece, None, Location(path), begins, ends)
         overlap, begins = _last_items(overlap + piece, n - 1, tokenizer), False
 
 
@@ -172,11 +176,12 @@ def _decoded(path: str, size: int) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
     line, data = 1, b"more"
     with open_bytes(path) as stream:
+        check_encoding(stream, path)
         while data:
             data = stream.read(size)
             try:
                 yield decoder.decode(data, final=not data)
             except UnicodeDecodeError as error:
                 line += error.object[: error.start].count(b"\n")
-                raise InputError(f"{path}, line {line} is not valid UTF-8") from None
+                raise not_utf8(f"{path}, line {line}", data, path) from None
             line += data.count(b"\n")

@@ -17,12 +17,14 @@ from raregram.corpus.documents import (
     Location,
     Options,
     Row,
-    SkipLog,
+    batches,
     byte_lines,
     open_bytes,
-    parse_document,
 )
+from raregram.corpus.encoding import not_utf8
+from raregram.corpus.formats.objects import MORE, ignored, parse_document
 from raregram.corpus.formats.parquet import check_sound, parquet_batches
+from raregram.corpus.log import ReadingLog
 from raregram.errors import InputError, name_some, shorten
 from raregram.text.tokenize import is_list, is_text
 
@@ -46,10 +48,10 @@ def read_jsonl(path: str, options: Options) -> Iterator[Row]:
     """Yield the documents of JSON lines."""
     with open_bytes(path) as stream:
         lines = ((Location(path, "line", number), line) for number, line in byte_lines(stream, path))
-        yield from json_rows(lines, options.skip_log)
+        yield from json_rows(lines, options.log)
 
 
-def json_rows(lines: Iterable[tuple[Location, bytes]], skip_log: SkipLog) -> Iterator[Row]:
+def json_rows(lines: Iterable[tuple[Location, bytes]], log: ReadingLog) -> Iterator[Row]:
     """Yield the documents of lines of JSON."""
     for location, line in lines:
         if not line.strip():
@@ -58,12 +60,12 @@ def json_rows(lines: Iterable[tuple[Location, bytes]], skip_log: SkipLog) -> Ite
             try:
                 document = DECODER.decode(line.decode())
             except UnicodeDecodeError:
-                raise InputError(f"{location} is not valid UTF-8") from None
+                raise not_utf8(location, line, location.source) from None
             except (ValueError, RecursionError) as error:  # not JSON, or a number that is too long
                 raise InputError(f"{location} is not valid JSON: {error}") from None
-            yield parse_document(document, location)
+            yield parse_document(document, location, log)
         except InputError as error:
-            skip_log.skip_or_raise(error)
+            log.skip_or_raise(error)
 
 
 def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -92,10 +94,10 @@ def from_batches(
         waiting.append(part)
         size += bytes_
         if size >= options.batch_bytes:
-            yield _from_records(waiting, location, options)
+            yield from _from_records(waiting, location, options)
             location, waiting, size = location.at(sum(map(len, waiting))), [], 0
     if waiting:
-        yield _from_records(waiting, location, options)
+        yield from _from_records(waiting, location, options)
 
 
 def _cut(record_batch: pa.RecordBatch, most: int) -> Iterator[tuple[pa.RecordBatch, int]]:
@@ -124,21 +126,70 @@ def _unpacked_size(columns: Iterable[pa.Array]) -> int:
     return size
 
 
-def _from_records(record_batches: list[pa.RecordBatch], location: Location, options: Options) -> Documents:
+def _from_records(record_batches: list[pa.RecordBatch], location: Location, options: Options) -> Iterator[Documents]:
     """Turn rows of a table into documents, without those that lack something."""
     table, source = pa.Table.from_batches(record_batches), location.source
-    column = next((name for name in CONTENT if name in table.column_names), None)
-    if column is None:
-        raise InputError(f"{source} has no column items or text; it has {name_some(table.column_names)}")
-    for name in (column, "spans", "id"):
+    for name in (*CONTENT, "spans", "id", *MORE):
         if table.column_names.count(name) > 1:
             raise InputError(f"{source} has several columns called {name!r}")
-    columns = {name: _typed(table, name, source) for name in (column, "spans", "id") if name in table.column_names}
     locations = [location]
     if FILE in table.column_names:
         read_from = zip(table[FILE].to_pylist(), table[ROW].to_pylist(), strict=True)
         locations = [Location(file.removeprefix("file://"), "row", row + 1) for file, row in read_from]
+    if have_other_fields(table.schema):
+        yield from batches(_from_objects(table, locations, options.log), options.batch_bytes)
+    else:
+        yield _from_columns(table, locations, source, options)
+
+
+def have_other_fields(schema: pa.Schema) -> bool:
+    """Whether rows have fields of other tools, and so are read one by one: entities, tags, or tokens with offsets."""
+    inside = {field.name: field.type.value_type for field in schema if is_list(field.type)}
+    structs = {name: kind for name, kind in inside.items() if pa.types.is_struct(kind)}
+    by_tokens = "spans" in structs and structs["spans"].get_field_index("token_start") >= 0
+    return by_tokens or "tokens" in structs or "entities" in inside or "ner_tags" in inside
+
+
+def _from_objects(table: pa.Table, locations: list[Location], log: ReadingLog) -> Iterator[Row]:
+    """Yield rows of a table that are documents with fields of other tools."""
+    names, tag_names = table.column_names, _tag_names(table.schema)
+    wanted = [name for name in ("id", *CONTENT, "spans", *MORE) if name in names]
+    for row, document in enumerate(table.select(wanted).to_pylist()):
+        location = locations[0].at(row) if len(locations) == 1 else locations[row]
+        try:
+            yield parse_document(document, location, log, tag_names)
+        except InputError as error:
+            log.skip_or_raise(InputError(str(error), row))
+
+
+def _tag_names(schema: pa.Schema) -> list[str] | None:
+    """Return what the numbers in `ner_tags` stand for, as the library `datasets` writes it into a schema."""
+    try:
+        feature = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]["ner_tags"]
+        while "names" not in feature:
+            feature = feature[0] if isinstance(feature, list) else feature["feature"]
+        return [str(name) for name in feature["names"]]
+    except (KeyError, IndexError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def _from_columns(table: pa.Table, locations: list[Location], source: str, options: Options) -> Documents:
+    """Turn columns of a table into documents; tokens are items."""
+    names = table.column_names
+    if "tokens" in names and "items" not in names and _holds_items(table.schema.field("tokens").type):
+        table = table.rename_columns(["items" if name == "tokens" else name for name in names])
+    column = next((name for name in CONTENT if name in table.column_names), None)
+    if column is None:
+        there = [name for name in table.column_names if name not in (FILE, ROW)]
+        raise InputError(
+            f"{source} has no column items or text; it has {name_some(there)}: rename the one that holds the text"
+        )
+    columns = {name: _typed(table, name, source) for name in (column, "spans", "id") if name in table.column_names}
     in_texts = column == "text"
+    if "spans" not in columns:
+        for field in table.schema:
+            if field.name not in columns and is_list(field.type) and _holds_spans(field.type):
+                options.log.note(field.name, ignored(source, field.name, "column"))
     lists = columns.setdefault("spans", pa.nulls(len(table), SPANS))
     spans = lists.flatten()
     documents = Documents(
@@ -150,6 +201,7 @@ def _from_records(record_batches: list[pa.RecordBatch], location: Location, opti
         np.asarray(pc.struct_field(spans, "end").fill_null(0)),
         pc.struct_field(spans, "label"),
         columns.get("id"),
+        untagged=np.asarray(lists.is_null()) if lists.null_count else None,
     )
     sizes = pc.binary_length(columns[column]) if in_texts else pc.list_value_length(columns[column])
     most = f"{LARGEST_TEXT >> 20} MiB" if in_texts else f"{MOST_ITEMS:,} items"
@@ -162,7 +214,7 @@ def _from_records(record_batches: list[pa.RecordBatch], location: Location, opti
     whole = np.ones(len(table), dtype=bool)
     for problem, rows in problems.items():
         for row in np.flatnonzero(rows & whole).tolist():
-            options.skip_log.skip_or_raise(InputError(f"{documents.location(row)}: {problem}", row))
+            options.log.skip_or_raise(InputError(f"{documents.location(row)}: {problem}", row))
             whole[row] = False
     return documents if whole.all() else documents.select(whole)
 
@@ -228,4 +280,5 @@ def documents_table(documents: Documents) -> pa.Table:
         names=["start", "end", "label"],
     )
     name = "text" if documents.texts is not None else "items"
-    return pa.table({name: documents.content, "spans": pa.ListArray.from_arrays(offsets, spans)})
+    mask = None if documents.untagged is None else pa.array(documents.untagged)
+    return pa.table({name: documents.content, "spans": pa.ListArray.from_arrays(offsets, spans, mask=mask)})
