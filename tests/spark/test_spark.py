@@ -322,8 +322,9 @@ def test_what_may_be_wrong_is_said_as_on_one_machine(spark, tmp_path):
         with pytest.warns(RaregramWarning, match="1 of 3 documents have no spans"):
             assert rg.count(tmp_path / name, n=1, engine="spark", session=spark).targets == ("LOC",)
     (tmp_path / "plain.txt").write_text("so it goes\n")
-    with pytest.raises(InputError, match="no document has spans, so LOC cannot be counted: tag them first"):
-        rg.count(tmp_path / "plain.txt", n=1, targets=["LOC"], engine="spark", session=spark)
+    for split in ("file", "lines"):
+        with pytest.raises(InputError, match="no document has spans, so LOC cannot be counted: tag them first"):
+            rg.count(tmp_path / "plain.txt", n=1, targets=["LOC"], split=split, engine="spark", session=spark)
     (tmp_path / "f.txt").write_text("__label__a they met in\n__label__a __label__b said mr old\n")
     assert_same(rg.count(tmp_path / "f.txt", engine="spark", session=spark), rg.count(tmp_path / "f.txt"))
     (tmp_path / "bad.jsonl").write_text('{"body": 1}\n')

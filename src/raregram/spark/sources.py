@@ -300,7 +300,8 @@ def _line_documents(parts: list[pa.Array], options: Options) -> Documents:
     texts = lines.filter(pc.greater(pc.binary_length(pc.utf8_trim_whitespace(lines)), 0))
     none = np.empty(0, np.int64)
     labels = pa.array([], SPANS.value_type["label"].type)
-    return Documents([LineLocations(texts)], texts, None, none, none, none, labels)
+    untagged = np.ones(len(texts), dtype=bool)
+    return Documents([LineLocations(texts)], texts, None, none, none, none, labels, untagged=untagged)
 
 
 @dataclass(frozen=True)
