@@ -115,21 +115,37 @@ def test_whatever_count_reads_is_scored_and_ranked(models, files, name):
 
 
 def test_tables_come_from_every_library_and_go_there(models):
+    import duckdb
     import pandas as pd
+    import polars as pl
 
     model = models["left"]
     table = pa.table({"ngram": ["lives in", "she said that", "in"], "mine": [1, 2, 3]})
     expected = model.log_ratio(table["ngram"]).tolist()
-    for form in (table, table.to_batches()[0], table.to_reader(), table.to_pandas(), Capsule(table)):
+    rows = table
+    known = duckdb.sql("select * from rows")
+    forms = (
+        table.to_reader(),
+        table.to_pandas(),
+        Capsule(table),
+        pl.DataFrame(table),
+        pl.DataFrame(table).lazy(),
+        known,
+    )
+    for form in (table, table.to_batches()[0], *forms):
         scored = rg.score(model, form)
         assert scored.columns == ["ngram", "mine", "log_ratio"]
         assert scored["log_ratio"].to_pylist() == expected
     assert pa.table(scored).equals(scored.to_arrow())
+    assert pl.DataFrame(scored)["log_ratio"].to_list() == expected
+    assert duckdb.sql("select log_ratio from scored order by mine").fetchall() == [(value,) for value in expected]
     assert pd.DataFrame(scored.to_pandas())["log_ratio"].tolist() == expected
     renamed = rg.score(model, table.rename_columns(["gram", "mine"]), columns={"ngram": "gram"})
     assert renamed["log_ratio"].to_pylist() == expected
-    for form in (pa.table({"text": ["she lives in"]}), pd.DataFrame({"text": ["she lives in"]})):
+    documents = {"text": ["she lives in"], "spans": [[{"start": 0, "end": 1, "label": "LOC"}]]}
+    for form in (pa.table(documents), pd.DataFrame(documents), pl.DataFrame(documents)):
         assert rg.score(model, form)["position"].to_pylist() == [1, 2, 3]
+        assert rg.count(form, n=1, targets=["LOC"], side="right").totals.tolist() == [3, 1]
 
 
 class Capsule:

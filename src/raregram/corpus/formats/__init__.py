@@ -202,6 +202,8 @@ def as_reader(source: Any, column: str = "ngram") -> pa.RecordBatchReader | None
     """
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
+    if hasattr(source, "collect_schema") and hasattr(source, "collect"):  # a lazy frame of Polars
+        source = source.collect()
     if _is_pandas(source):
         if column not in source.columns:
             return None
