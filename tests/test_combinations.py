@@ -12,6 +12,7 @@ import os
 import random
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -50,7 +51,8 @@ from combinations import (
 from raregram.corpus import contexts as reading
 from raregram.corpus.documents import expand
 from raregram.corpus.formats import FORMATS, recognise
-from raregram.errors import InputError
+from raregram.corpus.formats import csv as csv_format
+from raregram.errors import InputError, RaregramWarning
 from raregram.measure.evaluate import evaluate
 from raregram.serve.metrics import Metrics
 from raregram.serve.options import ServeOptions
@@ -128,8 +130,10 @@ def written(files, kind: str) -> Iterator[tuple[Path, list[str]]]:
 @contextmanager
 def blocks(small: bool) -> Iterator[None]:
     """Read contexts as usual, or a few at a time."""
-    sizes = {"READ_BYTES": 11, "ROWS": 2, "LONGEST_ROW": 160} if small else {}
-    with patch.multiple(reading, **sizes) if sizes else patch.object(reading, "ROWS", reading.ROWS):
+    if not small:
+        yield
+        return
+    with patch.multiple(reading, READ_BYTES=11, ROWS=2), patch.object(csv_format, "LONGEST_ROW", 160):
         yield
 
 
@@ -219,7 +223,8 @@ def expected_rows(files, model: rg.Model, interval: bool, writer: Writer) -> Ite
                 scores |= dict(zip(("lower", "upper"), model.interval([list(row.items)])[0].tolist(), strict=True))
             if writer.read is read_lines:
                 label = [line_of([values.get("label") or ""], "letters")] if labelled else []
-                yield {"fields": [*map(shown, scores.values()), *label, line_of(row.items, kind)]}
+                numbers = [shown(round(score, 4)) for score in scores.values()]
+                yield {"fields": [*numbers, *label, line_of(row.items, kind)]}
                 continue
             result = {name: values.get(name) for name in names} | scores
             if writer.name == "csv":
@@ -262,9 +267,11 @@ def test_counts_and_models_are_those_of_the_library_whatever_the_files(data):
         assert facts["targets"] == dict(zip(expected.targets, expected.totals[1:].tolist(), strict=True))
         if expected.targets and 0 < expected.totals[1] < expected.totals[0]:
             target = expected.targets[0]
-            code, _, error = run("fit", "all.counts", "--target", target, "--out", "m.rgm", "-q")
+            estimator = "backoff" if "shapes:2" in spans else "product"
+            fitting = ["--target", target, "--estimator", estimator]
+            code, _, error = run("fit", "all.counts", *fitting, "--out", "m.rgm", "-q")
             assert (code, error) == (0, "")
-            model = rg.fit(expected, target)
+            model = rg.fit(expected, target, estimator)
             probes = [list(row.items) for row in rows]
             assert rg.Model.load("m.rgm").log_ratio(probes).tolist() == model.log_ratio(probes).tolist()
             items = (WORDS if kind == "words" else LETTERS)[:n]
@@ -291,7 +298,8 @@ def test_a_ranking_has_each_ngram_once_whatever_the_files(data):
         found = [(float(row["log_ratio"]), row["ngram"]) for row in json.loads(out)]
         assert str(found) == str(pairs[:top])
         _, out, _ = run("rank", "model.rgm", *names, "--top", top, "-q")
-        assert [line.split("\t")[2] for line in out.decode().split("\n")[:-1]] == [text for _, text in pairs[:top]]
+        texts = [text.replace(" ", "␣") if kind == "letters" else text for _, text in pairs[:top]]
+        assert [line.split("\t")[2] for line in out.decode().split("\n")[:-1]] == texts
 
 
 # --- documents ---------------------------------------------------------------------------------------------------
@@ -336,12 +344,14 @@ PLANS = st.fixed_dictionaries(
 
 
 def counted(source, **chosen) -> rg.Counts | None:
-    try:
-        return rg.count(source, **chosen)
-    except InputError as error:
-        if "no document is long enough" not in str(error):
-            raise
-        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RaregramWarning)  # some have no spans, or none with a target
+        try:
+            return rg.count(source, **chosen)
+        except InputError as error:
+            if "no document is long enough" not in str(error):
+                raise
+            return None
 
 
 @settings(max_examples=100)
@@ -360,7 +370,8 @@ def test_documents_are_counted_the_same_whatever_they_come_from(files, plan, bat
         options = [f"--{name}={value}" for name, value in values.items() if name != "pad"] + ["--pad"] * plan["pad"]
         code, _, error = run("count", *names, *options, "-o", "c", "-q")
         assert code == (expected is None)
-        assert expected is None or (error == "" and rg.Counts.load("c") == expected)
+        assert expected is None or rg.Counts.load("c") == expected
+        assert expected is None or all(line.startswith("raregram: warning: ") for line in error.splitlines())
     rows = [each for _, some in files for each in some]
     table = document_table(rows, pa.list_(pa.string()))
     for source in (table, table.to_pandas().set_index(pd.Index([f"row {i}" for i in range(len(rows))], name="text"))):
@@ -389,8 +400,8 @@ def test_documents_are_scored_and_evaluated_the_same_whatever_they_come_from(dat
             assert said_plainly(code, error)
         else:
             found = writer.read(out if "--out" not in writer.options else (folder / writer.options[-1]).read_bytes())
-            expected = [[str(score) for score in scored_by_hand(model, each)] for each in rows]
-            assert [[str(float(score)) for score in row["log_ratio"]] for row in found] == expected
+            expected = [str(score) for each in rows for score in scored_by_hand(model, each)]
+            assert [str(float(row["log_ratio"])) for row in found] == expected
         layout = {name: getattr(model.settings, name) for name in ("n", "kind", "side", "pad")}
         counts = counted([each.mapping("items") for each in rows], targets=["LOC"], spans=["whole"], **layout)
         if counts is not None and counts.totals[1]:
@@ -402,9 +413,10 @@ def test_documents_are_scored_and_evaluated_the_same_whatever_they_come_from(dat
 def scored_by_hand(model: rg.Model, document: Document) -> list[float]:
     s = model.settings
     items = list(document.items if s.kind == "words" else document.text)
-    items = [""] * s.n + items if s.pad else items
-    windows = [items[place : place + s.n] for place in range(len(items) - s.n + 1)]
-    return model.log_ratio(windows).tolist() if windows else []
+    if s.pad:
+        items = [""] * s.n + items
+        return model.log_ratio([items[place : place + s.n] for place in range(len(items) - s.n + 1)]).tolist()
+    return model.log_ratio([items[max(end - s.n, 0) : end] for end in range(1, len(items) + 1)]).tolist()
 
 
 # --- types of columns --------------------------------------------------------------------------------------------
@@ -540,7 +552,7 @@ def test_nothing_in_labels_and_items_reaches_the_terminal_raw(tmp_path, monkeypa
 def of_an_unknown_shape(path: Path) -> None:
     with patch.dict(shapes.SHAPES, mine=shapes.SHAPES["words"]):
         counts = rg.Counts.from_contexts(["a b", "c d"], ["LOC", None], spans=["shapes:1"], shape="mine")
-        rg.fit(counts, "LOC", "backoff").save(path)
+        rg.fit(counts, "LOC", "backoff", longest=1).save(path)
 
 
 def save_model(path: Path, lam: float) -> None:
@@ -587,4 +599,9 @@ def test_every_format_is_among_those_combined():
     document = Document(("in", "Rome"), ((1, 2, "LOC"),))
     with written([(reader, [document]) for reader in DOCUMENT_READERS], "") as (_, names):
         found = {recognise(path) for path in expand(names)}
-    assert found == set(FORMATS) - {"text", "reuters-json", "reuters-sgml"}  # these have no labels of their own
+    assert found == set(FORMATS) - {
+        "text",
+        "csv",
+        "reuters-json",
+        "reuters-sgml",
+    }  # which have no labels of their own

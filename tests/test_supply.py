@@ -99,7 +99,7 @@ def run(*arguments):
 documents = '{"items": ["he", "lives", "in", "Rome"], "spans": [{"start": 3, "end": 4, "label": "LOC"}]}'
 open("docs.jsonl", "w").write(documents)
 open("asked.txt", "w").write("lives in\\n")
-run("count", "docs.jsonl", "-n", "2", "--spans", "suffixes:2", "--out", "a.counts")
+run("count", "docs.jsonl", "-n", "2", "--out", "a.counts")
 run("merge", "a.counts", "a.counts", "--out", "b.counts")
 for name in ("product", "backoff"):
     run("fit", "b.counts", "--estimator", name, "--out", "m.rgm")

@@ -201,11 +201,11 @@ def test_lines_before_a_bad_one_are_still_scored(model_file):
 BAD_INPUT = [
     (["fit", "nowhere.tsv"], None, "nowhere.tsv does not exist"),
     (["fit", "."], None, r"there is no file in the folder ."),
-    (["fit", "bad"], b"", "there is no context in bad"),
+    (["fit", "bad"], b"", "no document is long enough: the longest has 0 words, and n is 10"),
     (["fit", "bad"], b"X\ta b\nO\ta b c\n", "bad, line 2 has 3 words, expected 2: 'a b c'"),
     (["fit", "bad"], b"X\ta b\nO\ta \xff\n", "bad, line 2 is not valid UTF-8"),
-    (["fit", "bad"], b"X\ta b\na b\n", "bad, line 2 has no label, but others have: expected label<TAB>items"),
-    (["fit", "bad"], b"a b\n", "bad, line 1 has no label"),
+    (["fit", "bad"], b"X\ta b\na b\n", "Labelled contexts have a line each: label<TAB>items"),
+    (["fit", "bad"], b"a b\n", "no document is long enough: the longest has 2 words"),
     (["fit", "bad"], b"O\ta b\n", "no context of these counts has a label"),
     (["fit", "bad"], b"X\ta b\n", "every context belongs to 'X'"),
     (["fit", "bad", "--target", "X"], b"O\ta b\nX\ta\n", "bad, line 2 has 1 words, expected 2"),
@@ -267,10 +267,11 @@ def test_files_that_are_not_what_they_should_be(run, folder, model_file):
     assert "is a raregram model file, expected a counts file" in run("merge", "loc.rgm", "--out", "x", code=1)
     assert "there is nothing to score in standard input" in run("score", "loc.rgm", stdin="", code=1)
     assert "the folder nowhere does not exist" in run("score", "loc.rgm", "new.txt", "-o", "nowhere/x", code=1)
-    run("count", "train.tsv", "--out", "units.counts")
+    run("count", "train.tsv", "--spans", "units", "--out", "units.counts")
     assert "units.counts holds no whole N-grams" in run("rank", "loc.rgm", "units.counts", code=1)
     (folder / "cut.counts").write_bytes((folder / "units.counts").read_bytes()[:-50])
-    assert "truncated or damaged" in run("fit", "cut.counts", "--out", "x.rgm", code=1)
+    assert "cut.counts: Parquet magic bytes not found in footer" in run("fit", "cut.counts", "--out", "x.rgm", code=1)
+    assert "truncated or damaged" in run("info", "cut.counts", code=1)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -212,7 +212,7 @@ def test_other_tag_schemes():
 
 def test_conll_columns_can_be_chosen(tmp_path):
     (tmp_path / "c").write_text("1 Oslo B-X NN\n2 is O VB\n")
-    counts = rg.count(tmp_path / "c", n=1, format="conll", item_column=1, tag_column=2, side="right")
+    counts = rg.count(tmp_path / "c", n=1, format="conll", item_column=1, tag_column=2, side="right", spans=["units"])
     assert counts.items.to_pylist() == ["Oslo", "is"]
     assert counts.totals.tolist() == [2, 1]
     marked = "-DOCSTART- O\n\na O\n\nb O\n\n-DOCSTART- O\n\nc O\n"
@@ -320,7 +320,9 @@ def test_a_table_of_ngrams_is_not_documents(tmp_path):
     pq.write_table(pa.table({"ngram": ["a b"], "f_nu": [1], "f_de": [2]}), tmp_path / "t.parquet")
     with pytest.raises(InputError, match=r"t\.parquet holds contexts, not documents"):
         rg.count(numerator=tmp_path / "t.parquet", denominator=tmp_path / "t.parquet")
-    assert rg.count(tmp_path / "t.parquet") == rg.Counts.from_ngrams(["a b"], [1], [2], spans=["units"])
+    assert rg.count(tmp_path / "t.parquet", spans=["units"]) == rg.Counts.from_ngrams(
+        ["a b"], [1], [2], spans=["units"]
+    )
 
 
 def test_large_strings_and_dictionaries_are_strings():
@@ -366,7 +368,7 @@ def test_spans_end_with_their_sentence(tmp_path):
 
 def test_a_hash_is_an_item_and_a_comment_is_not(tmp_path):
     (tmp_path / "c").write_text("# sent_id = 1\n# # NN O\nEU NNP B-ORG\nsays VB O\n")
-    counts = rg.count(tmp_path / "c", n=1, format="conll")
+    counts = rg.count(tmp_path / "c", n=1, format="conll", spans=["units"])
     assert counts.items.to_pylist() == ["#", "EU", "says"]
     assert counts.totals.tolist() == [3, 1]
 

@@ -179,7 +179,7 @@ def test_every_target_has_frequencies_of_its_own():
 
 def test_repr_says_what_it_holds(counts):
     assert repr(counts).startswith("Counts(n=4, side='left', kind='words': 1,000 contexts (LOC ")
-    assert "units, suffixes to 3, whole N-grams" in repr(counts)
+    assert "units, suffixes to 3, shapes to 3, whole N-grams" in repr(counts)
 
 
 def test_many_and_long_labels_do_not_flood_the_terminal():

@@ -234,7 +234,7 @@ def test_what_no_counting_gives_is_refused_even_with_the_right_digest(counts, tm
         ),
         "negative": replace(counts, rows={**rows, unit.span: replace(unit, values=-unit.values)}),
         "spans": replace(counts, n=3),
-        "shape": replace(counts, shape=""),
+        "shape": replace(counts, shape=None),
         "no name": replace(counts, shape=0),
     }[part]
     forged.save(tmp_path / "forged.counts")

@@ -263,7 +263,7 @@ def test_what_a_fetch_that_was_killed_at_its_end_has_left_goes_with_the_next_one
 
 def test_a_count_in_memory_makes_no_temporary_folder(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
-    assert rg.count([{"text": "she lives in Rome"}], n=2).totals.tolist() == [3]
+    assert rg.count([{"text": "she lives in Rome"}], n=2, targets=[]).totals.tolist() == [3]
 
 
 def test_two_runs_do_not_share_unfinished_work(tmp_path):

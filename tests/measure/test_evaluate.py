@@ -76,9 +76,18 @@ def test_results_are_plain_json(model, documents, training):
     assert (written["target"], written["k"]) == ("LOC", 3)
 
 
-@pytest.mark.parametrize("k", [0, -1, 1.5, True, None])
+def test_k_is_the_number_of_relevant_ones_unless_given(model, documents):
+    found = evaluate(model, documents)
+    assert found.k == found.overall.relevant == found.overall.returned == 4
+    assert found.overall.precision == found.overall.recall == found.overall.f1
+    first, head, row = repr(found).splitlines()
+    assert first.startswith("LOC: average precision 0.6458; 6 N-grams, 4 of them at the target; F1 ")
+    assert head.split()[:4] == ["seen", "N-grams", "relevant", "avg.prec"]
+    assert row.split()[:4] == ["all", "6", "4", "0.6458"]
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.5, True])
 def test_k_must_be_a_whole_number(model, documents, k):
-    assert evaluate(model, documents).k == 8000  # as in the paper, unless another is given
     with pytest.raises(ParameterError, match="k parameter of evaluate must be a whole number >= 1"):
         evaluate(model, documents, k=k)
 
@@ -138,14 +147,15 @@ def test_documents_without_the_target_are_refused(model):
 
 
 def test_bands_need_whole_ngrams_of_the_training_documents():
-    training = rg.Counts.from_contexts(["a b", "c d"], ["LOC", None])
+    training = rg.Counts.from_contexts(["a b", "c d"], ["LOC", None], spans=["units"])
+    model = rg.fit(training, estimator="product")
     whole = rg.Counts.from_contexts(["a b", "c d"], ["LOC", None], spans=["whole"])
     with pytest.raises(ParameterError, match=r"^the bands need a training table with whole N-grams$"):
-        evaluate(rg.fit(training), whole, training=training)
+        evaluate(model, whole, training=training)
     with pytest.raises(
         ParameterError, match=r"^evaluation needs the whole N-grams: count .* with the spans 'units' and 'whole'$"
     ):
-        evaluate(rg.fit(training), training)
+        evaluate(model, training)
 
 
 def test_training_frequencies_are_of_all_contexts_whatever_their_target():

@@ -118,6 +118,9 @@ def test_the_results_are_the_same_as_ever(tmp_path):
     made = without_times(experiment.run(settings, pa.Table.from_pylist(made_articles(300, 120)), tmp_path))
     for part in ("cells", "chosen"):  # frozen before there was another estimator
         made[part] = [entry for entry in made[part] if entry["estimator"] != "smoothed"]
+    for target in made["targets"].values():  # frozen before short contexts had a score
+        for scores in target["articles"]:
+            scores[1 : settings.n] = [None] * (settings.n - 1)
     text = {part: json.dumps(made[part], sort_keys=True).encode() for part in FROZEN}
     assert {part: hashlib.sha256(text[part]).hexdigest()[:16] for part in FROZEN} == FROZEN
 
@@ -364,8 +367,15 @@ def test_tune_and_evaluate_commands(corpus_file, tmp_path, documents):
 
     (tmp_path / "valid.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents[60:]))
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents[:60]))
-    run("count", "train.jsonl", "-n", 3, "--spans", "units,whole", "--out", "train.counts")
-    options = ["--target", "LOC", "--sizes", "2,5", "--lams", "1e-4,1e-2", "--k", 20]
+    run("count", "train.jsonl", "-n", 3, "--out", "train.counts")
+    options = ["--target", "LOC", "--estimator", "selective", "--sizes", "2,5", "--lams", "1e-4,1e-2", "--k", 20]
+    by_precision = json.loads(run("tune", "train.counts", "valid.jsonl", *options, "--out", "p.rgm", "--json"))
+    precisions = [cell["average_precision"] for cell in by_precision["cells"]]
+    assert by_precision["best"]["average_precision"] == max(precisions)
+    best = json.loads(run("evaluate", "p.rgm", "valid.jsonl", "--json"))
+    assert best["overall"]["average_precision"] == max(precisions)
+    assert best["k"] == best["overall"]["relevant"]
+    options += ["--by", "f1"]
     drawn = run("tune", "train.counts", "valid.jsonl", *options, "--out", "loc.rgm")
     assert drawn.count("█") >= 4
     assert "best: " in drawn

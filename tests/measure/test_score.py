@@ -122,17 +122,9 @@ def test_tables_come_from_every_library_and_go_there(models):
     model = models["left"]
     table = pa.table({"ngram": ["lives in", "she said that", "in"], "mine": [1, 2, 3]})
     expected = model.log_ratio(table["ngram"]).tolist()
-    rows = table
-    known = duckdb.sql("select * from rows")
-    forms = (
-        table.to_reader(),
-        table.to_pandas(),
-        Capsule(table),
-        pl.DataFrame(table),
-        pl.DataFrame(table).lazy(),
-        known,
-    )
-    for form in (table, table.to_batches()[0], *forms):
+    polars = pl.DataFrame(table)
+    forms = [table.to_batches()[0], table.to_reader(), table.to_pandas(), Capsule(table), polars, polars.lazy()]
+    for form in (table, *forms, duckdb.sql("select * from polars")):
         scored = rg.score(model, form)
         assert scored.columns == ["ngram", "mine", "log_ratio"]
         assert scored["log_ratio"].to_pylist() == expected
@@ -275,7 +267,7 @@ def test_fit_takes_paths_tables_and_documents(files, models):
     counts.save(files / "all.counts")
     for form in (counts, files / "all.counts", str(files / "all.counts")):
         np.testing.assert_array_equal(rg.fit(form, "LOC").log_ratio(["lives in"]), expected)
-    long = [{"text": "so it goes on and on " * 2 + document["text"]} for document in DOCUMENTS]
+    long = [{"text": "so it goes on and on " * 2 + document["text"], "spans": []} for document in DOCUMENTS]
     assert rg.fit([{**long[0], "spans": [(15, 16, "LOC")]}, *long[1:]]).settings.n == 10
     for wrong in (3, None, object()):
         with pytest.raises((InputError, ParameterError), match="expected a count table, paths, a table or documents"):

@@ -175,7 +175,7 @@ def test_wrong_calls_are_named(counts, options, message):
 
 
 def test_whole_ngrams_must_have_been_counted():
-    counts = rg.Counts.from_contexts(["a b", "c d"], ["LOC", None])
+    counts = rg.Counts.from_contexts(["a b", "c d"], ["LOC", None], spans=["units"])
     with pytest.raises(ParameterError, match="'direct' needs whole N-grams, and this table counts none"):
         rg.fit(counts, "LOC", "direct")
 

@@ -403,7 +403,9 @@ def read_counts(
         raise InputError(f"expected a count table, paths, a table or documents, got {type(source).__name__}")
     options = options or Options(format=CONTEXTS if any(map(reads_once, names)) else None)
     job = CountJob((source, None, None), CountSettings(**settings), options, contexts or ContextOptions())
-    return job.collect(progress=progress)
+    counts = job.collect(progress=progress)
+    options.log.warn(stacklevel=3)
+    return counts
 
 
 def are_contexts(sources: Sequence[str]) -> bool:
@@ -412,7 +414,7 @@ def are_contexts(sources: Sequence[str]) -> bool:
     for path in context_files(sources):
         if Path(path).is_dir():
             kinds[True] = path
-        elif reads_once(path) or Path(path).stat().st_size:  # an empty file is neither
+        elif reads_once(path) or Path(path).stat().st_size or path.endswith(".csv"):  # another empty file is neither
             kinds[recognise(path) == CONTEXTS] = path
     if len(kinds) > 1:
         raise InputError(

@@ -351,5 +351,6 @@ def check_counted(documents: int, contexts: int, longest: int, settings: CountSe
         raise InputError("there is no document in the input")
     if not contexts:
         raise InputError(
-            f"no document is long enough: the longest has {longest} {settings.kind}, and n is {settings.n}"
+            f"no document is long enough: the longest has {longest} {settings.kind}, and n is {settings.n}. "
+            "Labelled contexts have a line each: label<TAB>items"
         )

@@ -164,8 +164,8 @@ def top_hits(scores: Floats, correct: Bools, k: int) -> int:
     1
     """
     scores = sortable(scores)
-    if k >= len(scores):
-        return int(correct.sum())
+    if k == 0 or k >= len(scores):
+        return int(correct.sum()) if k else 0
     threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
     above = scores > threshold
     tied = np.flatnonzero(scores == threshold)[: k - int(above.sum())]

@@ -222,7 +222,7 @@ def _as_arrow(values: Any, where: Where) -> Any:
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
     try:
-        return pa.array(values)
+        return pa.array(values, from_pandas=isinstance(values, np.ndarray))  # in which NaN is missing
     except UnicodeEncodeError:
         row = next(row for row, value in enumerate(values) if not is_unicode("".join(value)))
         raise InputError(f"{where(row)} is not valid Unicode") from None
