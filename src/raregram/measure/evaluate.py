@@ -164,8 +164,10 @@ def top_hits(scores: Floats, correct: Bools, k: int) -> int:
     1
     """
     scores = sortable(scores)
-    if k == 0 or k >= len(scores):
-        return int(correct.sum()) if k else 0
+    if not k:  # nothing is relevant
+        return 0
+    if k >= len(scores):
+        return int(correct.sum())
     threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
     above = scores > threshold
     tied = np.flatnonzero(scores == threshold)[: k - int(above.sum())]
