@@ -73,6 +73,7 @@ bench: .venv-bench/rivals.json .venv/installed  ## everything measured side by s
 	$(BENCH)/python -m benchmarks.core
 	$(BENCH)/python -m benchmarks.counting
 	$(BENCH)/python -m benchmarks.experiment
+	$(BIN)/python -m benchmarks.trial
 	$(BENCH)/python -m benchmarks.limit
 	$(BENCH)/python -m benchmarks.growth
 	$(BIN)/python -m benchmarks.spark
