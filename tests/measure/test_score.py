@@ -132,8 +132,9 @@ def test_tables_come_from_every_library_and_go_there(models):
     assert pl.DataFrame(scored)["log_ratio"].to_list() == expected
     assert duckdb.sql("select log_ratio from scored order by mine").fetchall() == [(value,) for value in expected]
     assert pd.DataFrame(scored.to_pandas())["log_ratio"].tolist() == expected
-    renamed = rg.score(model, table.rename_columns(["gram", "mine"]), columns={"ngram": "gram"})
-    assert renamed["log_ratio"].to_pylist() == expected
+    other = table.rename_columns(["gram", "mine"])
+    for form in (other, other.to_pandas()):
+        assert rg.score(model, form, columns={"ngram": "gram"})["log_ratio"].to_pylist() == expected
     documents = {"text": ["she lives in"], "spans": [[{"start": 0, "end": 1, "label": "LOC"}]]}
     for form in (pa.table(documents), pd.DataFrame(documents), pl.DataFrame(documents)):
         assert rg.score(model, form)["position"].to_pylist() == [1, 2, 3]
@@ -252,6 +253,10 @@ def test_documents_and_contexts_are_not_mixed(run):
     Path("c.tsv").write_text("LOC\tshe lives in\n")
     message = "pool.jsonl holds documents and c.tsv contexts: score them one by one"
     assert message in run("score", "loc.rgm", "pool.jsonl", "c.tsv", code=1)
+    Path("empty.txt").write_text("\n")
+    assert len(run("score", "loc.rgm", "c.tsv", "empty.txt", "--format", "contexts").splitlines()) == 2
+    assert len(run("score", "loc.rgm", "empty.txt", "c.tsv").splitlines()) == 2
+    assert len(run("score", "loc.rgm", "empty.txt", "texts/third.txt").splitlines()) == 1
 
 
 # The library

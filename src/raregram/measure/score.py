@@ -116,8 +116,8 @@ def open_input(sources: Any, model: Model, options: Options, rename: Mapping[str
     """
     names = path_names(sources)
     if not names:
-        reader = as_reader(sources)
         column = (rename or {}).get("ngram", "ngram")
+        reader = as_reader(sources, column)
         if reader is None or column not in reader.schema.names:
             documents = read_documents(sources if reader is None else reader, options)
             return Input("the documents", [BOUNDARY_HEAD], None, documents, options.log)
@@ -129,10 +129,10 @@ def open_input(sources: Any, model: Model, options: Options, rename: Mapping[str
     name = ", ".join("standard input" if path == "-" else path for path in names)
     named = options.format is None and "ngram" in (rename or {})  # then a column of contexts is named
     kinds = {path: CONTEXTS if named else kind_of(path, options, model.settings) for path in paths}
-    by_kind = {kind == CONTEXTS: path for path, kind in kinds.items()}
+    by_kind = {kind == CONTEXTS: path for path, kind in kinds.items() if kind}
     if len(by_kind) > 1:
         raise InputError(f"{by_kind[False]} holds documents and {by_kind[True]} contexts: score them one by one")
-    if by_kind.get(True) is None:
+    if False in by_kind:
         running = [path for path, kind in kinds.items() if kind == "text" and options.format is None]
         documents = read_documents(paths, options)
         return Input(name, [BOUNDARY_HEAD], None, documents, options.log, running)
@@ -149,7 +149,7 @@ def open_input(sources: Any, model: Model, options: Options, rename: Mapping[str
 
 
 def kind_of(path: str, options: Options, settings: Settings) -> str:
-    """Return the format of a file: text whose lines all have n items is contexts."""
+    """Return the format of a file: text whose lines all have n items is contexts, and an empty file has none."""
     if options.format is not None:
         return options.format
     if reads_once(path) or is_raregram_file(path):
@@ -161,6 +161,8 @@ def kind_of(path: str, options: Options, settings: Settings) -> str:
         sample = stream.read(SAMPLE).decode(errors="replace")
     lines = [line.rstrip("\r") for line in sample.split("\n")]
     whole = [line for line in (lines[:-1] if len(sample) >= SAMPLE else lines) if line.strip()]
+    if not sample.strip():
+        return ""
     lengths = split_ngrams(pa.array(whole, pa.string()), settings.tokenizer).lengths
     return CONTEXTS if whole and (lengths == settings.n).all() else found
 

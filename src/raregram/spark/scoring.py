@@ -51,7 +51,7 @@ def open_input(
         path = first_file(cluster, names)
         local = path.removeprefix("file:")
         if path.startswith("file:") and Path(local).is_file():
-            found = kind_of(local, options, model.settings)
+            found = kind_of(local, options, model.settings) or CONTEXTS
         else:
             found = options.format or BY_SUFFIX.get(Path(bare_name(path)).suffix.lower(), CONTEXTS)
     if found == "parquet":
