@@ -74,9 +74,13 @@ def about(
 ) -> None:
     """Estimate likelihood ratios of N-grams, above all of those that were seen rarely or never.
 
-    Count contexts, fit a model, then score, rank and explain N-grams:
+    From a folder of text to the places in other text where a name is most likely:
 
-    raregram fit contexts.tsv --target LOC --out loc.rgm
+    raregram tag articles/ --out tagged.parquet
 
-    raregram rank loc.rgm new.txt --top 20
+    raregram count tagged.parquet --out all.counts
+
+    raregram fit all.counts --target LOC --out loc.rgm
+
+    raregram rank loc.rgm new/ --top 20
     """
