@@ -30,7 +30,7 @@ BAD: tuple[tuple[str, bytes, dict[str, str], int], ...] = (
     ("/api/score", b"{", JSON, 400),
     ("/api/score", b"\xff\xfe\x00", JSON, 400),
     ("/api/score", b'{"contexts": []}', JSON, 422),
-    ("/api/score", b'{"contexts": ["a"], "models": ["PER"]}', JSON, 422),
+    ("/api/score", b'{"contexts": [7], "models": ["PER"]}', JSON, 422),
     ("/api/score", b'{"contexts": ["a b c d"], "models": ["none"]}', JSON, 404),
     ("/api/explain", b'{"context": "a b c d", "model": "LOC", "level": 2}', JSON, 422),
     ("/api/rank", b'{"text": "a b c d", "model": "LOC", "top": 0}', JSON, 422),

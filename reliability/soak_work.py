@@ -305,15 +305,13 @@ def explained(model: rg.Model, context: Sequence[str]) -> list[Any]:
 def ranked(model: rg.Model, text: str, top: int) -> list[list[Any]]:
     """Return the best contexts of a text with their log ratios, found the plain way: score all, sort."""
     found, s = rg.heat_map(model, text), model.settings
-    best: dict[tuple[str, ...], float] = {}
+    best = []
     for boundary, value in enumerate(found.scores[s.target]):
         if value is not None:
             left, right = found.items[max(boundary - s.n, 0) : boundary], found.items[boundary:][: s.n]
-            part = left if s.side == "left" else right
-            best[tuple(model.parse([list(part)]).items.to_pylist())] = value
-    join = " ".join if s.kind == "words" else "".join
-    order = sorted(best, key=lambda items: (-np.nan_to_num(best[items], nan=LAST), join(items).encode()))
-    return [[plain(best[items]), *items] for items in order[:top]]
+            best.append((value, left if s.side == "left" else right))
+    best.sort(key=lambda pair: -np.nan_to_num(pair[0], nan=LAST))  # those that tie stay in order
+    return [[plain(value), *items] for value, items in best[:top]]
 
 
 def has_interval(model: rg.Model) -> bool:

@@ -87,7 +87,7 @@ def read_as_contexts(path: Path, rng: random.Random) -> None:
     """Read contexts one way, and count them."""
     batches = list(read_contexts(str(path)))
     contexts = sum(map(len, batches))
-    counts = read_counts([str(path)], spans=["units", "whole"])
+    counts = read_counts([str(path)], options=Options(format="contexts"), spans=["units", "whole"])
     if int(counts.totals[0]) != contexts and not any("f_nu" in batch.columns for batch in batches):
         raise WrongAnswerError(f"{contexts} contexts were read and {counts.totals[0]} counted")
 

@@ -275,7 +275,7 @@ SHORT = {
     "product": {"lam": 0.01},
     "formula": {"estimator": "product", "unseen": "formula"},
     "selective": {"size": 3},
-    "backoff": {"shapes": False},
+    "backoff": {"shapes": False, "size": EVERYTHING},  # which spans are stored depends on longer ones, too
 }
 
 

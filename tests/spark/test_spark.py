@@ -662,7 +662,7 @@ def test_the_command_line_on_a_cluster(standalone, folder, tmp_path):
     """
     settings = [word for name, value in SETTINGS.items() for word in ("--spark", f"{name}={value}")]
     cluster, spark = (["--engine", "spark", *settings, "--master", master] for master in (standalone.url, "local[2]"))
-    count = ["count", str(folder / "parquet"), "-n", "3", "--spans", "suffixes:3,whole", "--min-count", "2"]
+    count = ["count", str(folder / "parquet"), "-n", "3", "--spans", "suffixes:3,shapes:2,whole", "--min-count", "2"]
     run = lambda *command: run_process([RAREGRAM, *command], cwd=tmp_path, capture_output=True, text=True)  # noqa: E731
     done = run(*count, "--out", "spark.counts", *cluster)
     assert done.returncode == 0, done.stderr
