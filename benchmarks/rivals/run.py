@@ -21,7 +21,7 @@ from benchmarks.measuring import own_peak_bytes, parser, timed
 from benchmarks.rivals import Bools, Floats, Rival, Task, load
 from benchmarks.rivals.data import Data
 from raregram.measure.evaluate import f1_score, top_hits
-from raregram.options import K
+from raregram.options import PAPERS_K
 
 SCORINGS = 3  # rounds of scoring, of which the median counts
 LONG = 20.0  # seconds; a scoring that takes longer is not repeated
@@ -34,7 +34,7 @@ def main() -> None:
     options.add_argument("size", type=int)
     options.add_argument("target")
     options.add_argument("rival")
-    options.add_argument("--k", type=int, default=K.default)
+    options.add_argument("--k", type=int, default=PAPERS_K)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--setting", type=json.loads, help="this one, without choosing on validation")
     options.add_argument("--limit", type=float, default=600.0, help="seconds; no new setting is tried near the end")
