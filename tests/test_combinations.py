@@ -358,6 +358,8 @@ def counted(source, **chosen) -> rg.Counts | None:
 @given(corpora(), PLANS, st.sampled_from([None, 1 << 16, 1]), st.sampled_from([1, 3]))
 def test_documents_are_counted_the_same_whatever_they_come_from(files, plan, batch_bytes, threads):
     """Every reader of documents, objects in memory, batches, threads, limits: one table, and it is additive."""
+    # Without any name in it, text with elements is plain text, of which no target can be counted.
+    assume(any(each.spans for _, some in files for each in some) or any(r.name != "elements" for r, _ in files))
     mappings = [each.mapping("items") for _, some in files for each in some]
     chosen = {**plan, "targets": ["LOC", "PER"]}
     expected = counted(mappings, **chosen)
