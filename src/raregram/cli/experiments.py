@@ -306,6 +306,7 @@ def _read(path: Path, most: int) -> bytes:
 
 def _summary(results: dict[str, Any], page: Path) -> str:
     """Return the main tables for the terminal, and the report's path as the last line."""
+    from raregram.measure.results import text_table
     from raregram.show.report.page import show
     from raregram.show.report.tables import tables
 
@@ -313,9 +314,7 @@ def _summary(results: dict[str, Any], page: Path) -> str:
     for table in tables(results):
         if table.name in ("findings", "chosen", "tables-3-4", "table-2"):
             rows = [table.columns, *([printable(show(value)) for value in row] for row in table.rows)]
-            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-            padded = [[value.ljust(width) for value, width in zip(row, widths, strict=True)] for row in rows]
-            lines += ["", table.title, *("  ".join(row).rstrip() for row in padded)]
+            lines += ["", table.title, text_table(rows)]
     return "\n".join([*lines, "", f"report: {printable(str(page))}"])
 
 

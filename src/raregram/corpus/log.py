@@ -17,7 +17,7 @@ from raregram.errors import InputError, RaregramWarning, name_some
 from raregram.options import ON_ERROR
 
 EXAMPLES = 5  # of skipped documents
-MOST_LABELS = 1000  # kept beside the targets, to name some and to find similar ones
+MOST_OTHERS = 1000  # labels kept beside the targets, to name some and to find similar ones
 FEWEST_SAMPLED, MOST_SAMPLED = 5, 500  # spans looked at to tell whether they are offsets in characters
 TAG_THEM = "tag them first with `raregram tag`, or give them in the field spans, entities or ner_tags"
 
@@ -75,7 +75,7 @@ class ReadingLog:
         with self.lock:
             new = set(labels) - self.labels
             kept = new.intersection(targets or ())
-            self.labels |= kept | set(sorted(new - kept)[: max(MOST_LABELS - len(self.labels), 0)])
+            self.labels |= kept | set(sorted(new - kept)[: max(MOST_OTHERS - len(self.labels), 0)])
 
     def see_offsets(self, spans: int, whole_words: int, width: int) -> None:
         """Note how some spans look as offsets in characters."""

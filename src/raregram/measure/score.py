@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raregram.corpus.contexts import Batch, read_contexts, read_table
-from raregram.corpus.documents import Documents, Location, Options, open_bytes, reads_once
+from raregram.corpus.documents import STANDARD_INPUT, Documents, Location, Options, open_bytes, reads_once
 from raregram.corpus.formats import CONTEXTS, SAMPLE, as_reader, path_names, read_documents, recognise
 from raregram.corpus.log import ReadingLog
 from raregram.counts.count import context_files
@@ -126,7 +126,7 @@ def open_input(sources: Any, model: Model, options: Options, rename: Mapping[str
         heads = [batch.head(0) for batch in first]
         return Input("the table", heads, chain(first, batches), log=options.log)
     paths = context_files(names)
-    name = ", ".join("standard input" if path == "-" else path for path in names)
+    name = ", ".join("standard input" if path == STANDARD_INPUT else path for path in names)
     named = options.format is None and "ngram" in (rename or {})  # then a column of contexts is named
     kinds = {path: CONTEXTS if named else kind_of(path, options, model.settings) for path in paths}
     by_kind = {kind == CONTEXTS: path for path, kind in kinds.items() if kind}

@@ -36,7 +36,7 @@ from raregram.spark.sources import (
 )
 from raregram.text.ngrams import NGrams
 
-BOUNDARY = {"document": "string", "position": "bigint", "left": "string", "right": "string"}  # columns
+BOUNDARY_COLUMNS = {"document": "string", "position": "bigint", "left": "string", "right": "string"}
 OUT_ROWS = 1 << 16  # rows of a record batch
 
 
@@ -83,7 +83,7 @@ def score(
                 scores = dict(zip(names, scores_of(get(), piece.codes, level), strict=True))
                 yield pa.record_batch({**piece.batch().table, **scores})
 
-        return cluster.map(found.frame, score_documents, BOUNDARY | dict.fromkeys(names, "double"))
+        return cluster.map(found.frame, score_documents, BOUNDARY_COLUMNS | dict.fromkeys(names, "double"))
     for there in filter(found.frame.columns.__contains__, names):
         raise ParameterError(f"{found.source} has a column {there!r} already: name the new one with --as")
     column, source = found.column, found.source
@@ -125,7 +125,7 @@ def rank(cluster: Cluster, model: Model, found: Contexts | Source, size: int, le
     best_of_task: Callable[[Iterator[pa.RecordBatch]], pa.Table | None]
     merge: Callable[[list[pa.Table]], pa.Table]
     if isinstance(found, Source):
-        name, frame, columns = found.name, found.frame, columns | BOUNDARY
+        name, frame, columns = found.name, found.frame, columns | BOUNDARY_COLUMNS
         best_of_task = partial(_best_boundaries, get, replace(found, frame=None), size, level)
         merge = partial(merge_best, size=size)
     else:

@@ -50,7 +50,7 @@ class Tokenizer:
         return f"{self.kind}{split}{', lower case' if self.lower else ''}"
 
     def header(self) -> dict[str, Any]:
-        """Return what a file says beside the kind of items: of plain ones nothing, as always."""
+        """Return the fields of a file's header beside the kind of items: none for plain ones, as ever."""
         return {} if self.is_plain else {"tokenize": self.tokenize, "lower": self.lower}
 
     def items(self, text: str | Sequence[str]) -> list[str]:

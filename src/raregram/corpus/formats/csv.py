@@ -22,7 +22,7 @@ def read_csv(path: str, options: Options) -> Iterator[Documents]:
 
 
 def csv_columns(sample: str) -> list[str]:
-    r"""Return what the first row of a CSV file calls its columns.
+    r"""Return the names of the columns, which the first row of a CSV file has.
 
     >>> csv_columns('id,"text"\n1,so it goes\n')
     ['id', 'text']

@@ -99,7 +99,7 @@ def _as_plain(
 def _spans_of_others(
     document: Mapping[str, Any], location: Location, log: ReadingLog, tag_names: Sequence[str] | None
 ) -> dict[str, Any]:
-    """Return what makes spans of entities or tags; other fields that look like spans are noted."""
+    """Return the items and spans that entities or tags give; other fields that look like spans are noted."""
     if document.get("entities") is not None:
         return _in_items(document, document["entities"], location)
     if document.get("ner_tags") is not None:

@@ -163,7 +163,7 @@ def _from_objects(table: pa.Table, locations: list[Location], log: ReadingLog) -
 
 
 def _tag_names(schema: pa.Schema) -> list[str] | None:
-    """Return what the numbers in `ner_tags` stand for, as the library `datasets` writes it into a schema."""
+    """Return the names of the numbers in `ner_tags`, as the library `datasets` writes them into a schema."""
     try:
         feature = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]["ner_tags"]
         while "names" not in feature:
