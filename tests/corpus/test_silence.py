@@ -321,11 +321,11 @@ WORDS = st.text("abcdefghij", min_size=2, max_size=9)
 
 @st.composite
 def tagged(draw):
-    """Texts of some length with names near their beginning, by items and by characters."""
+    """Texts long enough that offsets in characters fit as items, with names near their beginning, by both."""
     documents = []
     source = random.Random(draw(st.integers(0, 1 << 32)))
     for _ in range(draw(st.integers(10, 25))):
-        words = ["".join(source.choices("abcdefghij", k=source.randint(2, 9))) for _ in range(60)]
+        words = ["".join(source.choices("abcdefghij", k=source.randint(2, 9))) for _ in range(80)]
         start = source.randint(0, 4)
         end = start + source.randint(1, 3)
         bounds = word_bounds(" ".join(words))
