@@ -152,6 +152,9 @@ def reproduce(
         list[str] | None,
         described(help="Tagged documents in any format, instead of Reuters-21578; may be repeated."),
     ] = None,
+    tags: Annotated[
+        options.Tags | None, described(help="The tagger whose tags of Reuters-21578 are used. [default: stanford]")
+    ] = None,
     seed: Annotated[int | None, described(help="[default: 0]")] = None,
     n: cli.N = None,
     targets: Annotated[str | None, described(help="Separated by commas. [default: LOC,PER]")] = None,
@@ -174,6 +177,8 @@ def reproduce(
     from raregram.show.report import check_installed, write_report
 
     check_installed()  # before the work, which takes minutes
+    if corpus and tags:
+        raise ParameterError("--tags is for Reuters-21578; documents of --corpus have tags of their own")
     folder = Path(out)
     path = folder / "results.json"
     if report_only:
@@ -184,7 +189,7 @@ def reproduce(
         raise FileError(f"{path} is there already: --force runs again, --report-only builds the report again")
     else:
         changes = {
-            "seed": seed, "n": n, "k": k, "denominator": denominator, "unseen": unseen,
+            "tags": tags, "seed": seed, "n": n, "k": k, "denominator": denominator, "unseen": unseen,
             "targets": tuple(cli.parse_names(targets) or []) or None,
             "sizes": None if sizes is None else tuple(_numbers(sizes, int, "sizes")),
             "corpus": tuple(corpus or []) or None,

@@ -1,11 +1,13 @@
 """Stand-off tags: the named entities of Reuters-21578 without its text, which may not be passed on with a package.
 
-The file in `data/` says for every article which items are a LOC, a PER or an ORG. It was made by
+The files in `data/` say for every article which items are a LOC, a PER or an ORG, one as Stanford NER found them, the
+tagger of the paper, and one as spaCy did. They were made by
 
-    raregram tag "$(raregram fetch reuters)" --out tagged.parquet
-    python -m raregram.corpus.standoff tagged.parquet src/raregram/data/reuters-tags.parquet
+    raregram tag "$(raregram fetch reuters)" --tagger stanford --out tagged.parquet
+    python -m raregram.corpus.standoff tagged.parquet src/raregram/data/reuters-stanford.parquet
 
-and is joined with the text of the corpus in the cache.
+(or `spacy` instead of `stanford`), have the versions of the tagger in their metadata, and are joined with the text of
+the corpus in the cache.
 """
 
 from __future__ import annotations
@@ -22,26 +24,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from raregram import options
 from raregram.atomic import atomic_path
 from raregram.corpus.fetch import fetch_reuters
 from raregram.corpus.formats import read_documents
 from raregram.corpus.tagging import METADATA_KEY, SPAN
 from raregram.errors import FileError
 
-TAGS = "reuters-tags.parquet"
-TAGS_DIGEST = "54e9bf35b7090dfeff4a58ad000c1a49c1971ede1b7ca958920be7a5d48a0ea7"  # SHA-256 of the file
+DIGESTS: dict[options.Tags, str] = {  # SHA-256 of the files
+    "stanford": "5dba56335cebbb10f4bc585782e09fca8a01462fb0ba49e42ef80e926a040685",
+    "spacy": "54e9bf35b7090dfeff4a58ad000c1a49c1971ede1b7ca958920be7a5d48a0ea7",
+}
 SCHEMA = pa.schema([("article", pa.int32()), ("start", pa.int16()), ("end", pa.int16()), ("label", pa.string())])
 
 
-def tagged_reuters(progress: Any = lambda more: None) -> pa.Table:
-    """Return the articles of Reuters-21578 in the cache with the shipped tags: `id`, `text`, `spans`."""
+def tagged_reuters(tags: options.Tags = options.TAGS.default, progress: Any = lambda more: None) -> pa.Table:
+    """Return the articles of Reuters-21578 in the cache with the shipped tags of a tagger: `id`, `text`, `spans`."""
     fetched = fetch_reuters(progress=progress)
     batches = list(read_documents(str(fetched.folder)))
     ids = pa.concat_arrays([batch.ids for batch in batches])
     row_of = {int(article): row for row, article in enumerate(ids.to_pylist())}
     spans: list[list[dict[str, Any]]] = [[] for _ in ids]
     missing = set()
-    for tag in load_tags().to_pylist():
+    for tag in load_tags(tags).to_pylist():
         article = tag.pop("article")
         if article in row_of:
             spans[row_of[article]].append(tag)
@@ -53,11 +58,12 @@ def tagged_reuters(progress: Any = lambda more: None) -> pa.Table:
     return pa.table({"id": ids, "text": texts, "spans": pa.array(spans, pa.list_(SPAN))})
 
 
-def load_tags() -> pa.Table:
-    """Return the shipped tags: article, start, end, label."""
-    with as_file(files("raregram") / "data" / TAGS) as path:
+def load_tags(tags: options.Tags = options.TAGS.default) -> pa.Table:
+    """Return the shipped tags of a tagger: article, start, end, label."""
+    options.TAGS.check(tags, "an experiment")
+    with as_file(files("raregram") / "data" / f"reuters-{tags}.parquet") as path:
         content = path.read_bytes()
-    if hashlib.sha256(content).hexdigest() != TAGS_DIGEST:
+    if hashlib.sha256(content).hexdigest() != DIGESTS[tags]:
         raise FileError(f"the tags shipped with raregram, {path}, are damaged or were altered")
     with pq.ParquetFile(pa.BufferReader(content)) as file:
         return file.read()

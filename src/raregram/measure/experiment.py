@@ -49,7 +49,18 @@ ARTICLE_ITEMS = (40, 160)  # neither short nor long
 SHOWN_FAMILIES = ("all used lam=0", "all used lam*", "selective", "selective, size read off the test curve")
 
 LISTS = ("targets", "criteria", "sizes", "lams", "priors", "taus")  # settings that are lists,
-TEXTS = ("corpus", "format", "split", "side", "kind", "targets", "denominator", "unseen", "criteria")  # or text
+TEXTS = (
+    "corpus",
+    "tags",
+    "format",
+    "split",
+    "side",
+    "kind",
+    "targets",
+    "denominator",
+    "unseen",
+    "criteria",
+)  # or text
 
 Say = Callable[[str], None]
 
@@ -63,6 +74,7 @@ class Config:
     """An experiment. The default is the paper's, on Reuters-21578."""
 
     corpus: str | tuple[str, ...] = "reuters"  # or paths of tagged documents in any format
+    tags: options.Tags = options.TAGS.default  # of Reuters-21578: the tagger
     format: str | None = None  # of those; None: it is recognised
     split: str = options.SPLIT.default  # what a document is in running text
     seed: int = options.SEED.default
@@ -89,6 +101,7 @@ class Config:
         for name in ("train", "valid", "test", "n", "k", "suffixes", "shapes"):
             check_count(name, "an experiment", getattr(self, name))
         check_count("seed", "an experiment", self.seed, at_least=0)
+        options.TAGS.check(self.tags, "an experiment")
         for name in LISTS:
             if not isinstance(getattr(self, name), tuple) or not getattr(self, name):
                 raise must_be(name, "an experiment", "a list with something in it", getattr(self, name))
@@ -170,7 +183,7 @@ def run(
 def load_corpus(config: Config) -> pa.Table:
     """Return the documents of an experiment as a table: `text` or `items`, and `spans`."""
     if config.corpus == "reuters":
-        return tagged_reuters()
+        return tagged_reuters(config.tags)
     sources = [config.corpus] if isinstance(config.corpus, str) else list(config.corpus)
     reading = Options(format=config.format, split=config.split)
     parts = [documents_table(batch) for batch in read_documents(sources, reading)]
