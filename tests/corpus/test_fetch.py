@@ -23,7 +23,8 @@ import pytest
 from platformdirs import user_cache_path
 
 from raregram.corpus import fetch as fetching
-from raregram.corpus.fetch import Fetched, cache_folder, content_digest, fetch_reuters
+from raregram.corpus.cache import Fetched, cache_folder, content_digest
+from raregram.corpus.fetch import fetch_reuters
 from raregram.errors import FileError, ParameterError
 
 WORDS = random.Random(1)  # words that do not compress to nothing

@@ -13,10 +13,11 @@ from types import SimpleNamespace
 import pyarrow.parquet as pq
 import pytest
 
-from raregram.corpus import ner as entities
 from raregram.corpus import tagging
 from raregram.corpus.documents import Options
-from raregram.corpus.ner import cut_text, find_entities, load_pipeline
+from raregram.corpus.taggers import cut_text
+from raregram.corpus.taggers import spacy as entities
+from raregram.corpus.taggers.spacy import find_entities, load_pipeline
 from raregram.corpus.tagging import DEFAULT_LABELS, METADATA_KEY, tag
 from raregram.errors import FileError, InputError, MissingExtraError, ParameterError, RaregramError
 
@@ -325,7 +326,7 @@ def test_a_process_that_dies_is_reported_and_the_run_can_go_on(tmp_path, ruled, 
 
 
 def test_what_a_component_prints_does_not_disturb(tmp_path, ruled, monkeypatch):
-    prints = "import raregram.corpus.ner as t; f = t.find_entities\n"
+    prints = "import raregram.corpus.taggers.spacy as t; f = t.find_entities\n"
     prints += "t.find_entities = lambda *a: (print('hello'), f(*a))[1]\nt.serve()"
     monkeypatch.setattr(entities, "SERVE", prints)
     (row,) = tagged(tmp_path, ["in Paris"], pipeline=ruled, processes=2)

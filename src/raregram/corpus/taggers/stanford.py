@@ -24,7 +24,7 @@ from typing import Any
 
 from raregram.corpus.fetch import STANFORD_CLASSIFIER, fetched_stanford
 from raregram.corpus.taggers import PIECE_CHARACTERS, Offsets, cut_text
-from raregram.errors import FileError, MissingExtraError, ParameterError, RaregramError, name_some, system_reason
+from raregram.errors import FileError, MissingExtraError, ParameterError, RaregramError, name_some
 
 HOME = "CORENLP_HOME"  # the environment variable that other tools use, too
 PROGRAM = "edu/stanford/nlp/ie/crf/CRFClassifier.class"
@@ -57,6 +57,7 @@ class StanfordTagger:
         self._py4j = _import_py4j()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         self._java: subprocess.Popen[bytes] | None = None
+        self._gateway: Any = None
         try:
             self._gateway = self._start(program)
             self._classifier = self._load(program)
@@ -67,17 +68,21 @@ class StanfordTagger:
 
     def _start(self, program: Program) -> Any:
         """Start Java and connect to it."""
-        java = _java()
-        try:
-            port, token, self._java = self._py4j.launch_gateway(
-                classpath=os.pathsep.join(map(str, program.jars)), javaopts=JAVA_OPTIONS, java_path=java,
-                redirect_stderr=self._log, die_on_exit=True, enable_auth=True, return_proc=True,
-            )  # fmt: skip
-        except OSError as error:
-            raise FileError(f"cannot start Java: {system_reason(error)}") from error
-        except ValueError as error:  # instead of a port there is nothing
-            raise FileError(f"Java did not start. It said: {self._said() or 'nothing'}") from error
-        parameters = self._py4j.GatewayParameters(port=port, auth_token=token)
+        path = os.pathsep.join([self._py4j.find_jar_path(), *map(str, program.jars)])
+        command = [_java(), *JAVA_OPTIONS, "-classpath", path, "py4j.GatewayServer"]
+        self._java = subprocess.Popen(  # it ends with its standard input, and so with this process
+            [*command, "--die-on-broken-pipe", "--enable-auth", "0"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
+        )  # fmt: skip
+        assert self._java.stdout is not None
+        port, token = self._java.stdout.readline().strip(), self._java.stdout.readline().strip()
+        if not port.isdigit():
+            raise FileError(f"Java did not start. It said: {self._said() or 'nothing'}")
+        parameters = self._py4j.GatewayParameters(
+            port=int(port),
+            auth_token=token.decode(),
+            enable_memory_management=False,  # with it, finalizers look for a Java that has ended; see `_find`
+        )
         return self._py4j.JavaGateway(gateway_parameters=parameters)
 
     def _load(self, program: Program) -> Any:
@@ -111,7 +116,9 @@ class StanfordTagger:
 
     def _find(self, text: str) -> Offsets:
         masked = re.sub(rf"\S{{{LONGEST_ITEM},}}", lambda long: "x" * len(long[0]), text)
-        found = FOUND.findall(self._classifier.classifyToCharacterOffsets(masked).toString())
+        triples = self._classifier.classifyToCharacterOffsets(masked)
+        found = FOUND.findall(triples.toString())
+        self._gateway.detach(triples)
         spans = [(int(start), int(end), label) for label, start, end in found]
         if not spans or max(text) <= "\uffff":
             return spans
@@ -135,19 +142,22 @@ class StanfordTagger:
 
     def close(self) -> None:
         """End Java."""
+        if self._gateway is not None:
+            self._gateway.close()
         if self._java is not None:
             self._java.kill()
-            self._java.wait()
+            self._java.communicate()
         self._log.close()
 
 
 def find_program(path: str | None, classifier: str) -> Program:
     """Find Stanford NER: where `path` or CORENLP_HOME says, a folder or jars, or else in the cache."""
-    files = _files(path or os.environ.get(HOME))
+    given = path or os.environ.get(HOME)
+    files = _files(given)
     jars = {file.absolute(): _names(file) for file in files if file.suffix == ".jar"}
     program = next((jar for jar, names in jars.items() if PROGRAM in names), None)
     if program is None:
-        raise FileError(f"there is no jar with Stanford NER ({Path(PROGRAM).stem}) in {name_some(map(str, files))}")
+        raise FileError(f"{given} has no jar with Stanford NER ({Path(PROGRAM).stem})")
     known: dict[str, tuple[Path | None, str]] = {
         _short(file.name): (None, str(file)) for file in files if file.name.endswith(ENDING)
     }
