@@ -26,6 +26,7 @@ from benchmarks.rivals import REGISTRY, find
 from benchmarks.rivals.data import SIGNAL, SYNTHETIC, Data, reuters, synthetic
 from benchmarks.rivals.summary import TIMINGS, medians, total, write_figure, write_table, write_verdicts
 from raregram.measure.experiment import Config, processor
+from raregram.options import TAGS
 
 QUICK = 60.0  # seconds; what is fitted in less is measured again in every round
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -130,7 +131,8 @@ def main() -> None:
     if arguments.data:
         data = Data(arguments.data)
     else:
-        data = reuters(out / f"data-{arguments.seed}", sizes, Config(seed=arguments.seed), say)
+        config = Config(seed=arguments.seed, tags=arguments.tags)
+        data = reuters(out / f"data-{config.tags}-{config.seed}", sizes, config, say)
     tasks = list(product(sizes, targets, names))
     for size, target, rival in tasks:
         contest.measure(data, size, target, rival)
@@ -189,6 +191,7 @@ def parse_arguments() -> argparse.Namespace:
     options.add_argument("--warm", type=float, default=2.0, help="seconds of scoring before the clock starts")
     options.add_argument("--k", type=int, default=Config().k, help="how many N-grams are returned")
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--tags", choices=TAGS.choices, default=TAGS.default, help="the tagger of Reuters-21578")
     options.add_argument("--data", type=Path, help="a data folder that is there already")
     options.add_argument("--synthetic", action="store_true", help="also the times for 5 million synthetic contexts")
     options.add_argument("--python", default=".venv-bench/bin/python", help="of the environment with the rivals")
