@@ -43,6 +43,8 @@ PYTEST := -m pytest --quiet --numprocesses 3 --dist loadfile --no-loadscope-reor
 unit: .venv/installed  ## the tests of the product alone, with few examples of each property
 	@java -version 2>&1 | grep -qE '"(1[7-9]|[2-9][0-9])' || \
 		echo 'There is no Java 17, so the Spark tests are skipped. Install it, e.g.: apt-get install openjdk-17-jre-headless'
+	@{ command -v java && command -v mvn && $(BIN)/raregram fetch stanford-ner --quiet; } >/dev/null || \
+		echo 'There is no Stanford NER, so its tests are skipped. It needs Java and Maven, e.g.: apt-get install maven'
 	$(BIN)/python $(PYTEST) -m 'not harness' --hypothesis-profile few
 
 harness: .venv/installed .venv-bench/rivals.json  ## the tests of benchmarks/ and reliability/, and properties with many examples

@@ -5,7 +5,7 @@ after) a name, or one of two collections of text. The tour:
 
     import raregram as rg
 
-    rg.tag("articles/", "tagged.parquet")                  # find names with spaCy; or bring your own tags
+    rg.tag("articles/", "tagged.parquet")                  # find names; or bring your own tags
     counts = rg.count("tagged.parquet", targets=["LOC"])   # documents or labelled contexts, in any format
     model = rg.fit(counts, target="LOC")                   # the estimator `backoff`; others are one word away
 

@@ -313,9 +313,10 @@ def _summary(results: dict[str, Any], page: Path) -> str:
     """Return the main tables for the terminal, and the report's path as the last line."""
     from raregram.measure.results import text_table
     from raregram.show.report.page import show
-    from raregram.show.report.tables import tables
+    from raregram.show.report.tables import corpus_name, tables
 
-    lines = []
+    config = results["config"]
+    lines = [f"{printable(corpus_name(config))}; N = {config['n']}, seed {config['seed']}"]
     for table in tables(results):
         if table.name in ("findings", "chosen", "tables-3-4", "table-2"):
             rows = [table.columns, *([printable(show(value)) for value in row] for row in table.rows)]

@@ -10,7 +10,7 @@ from typing import Any
 from raregram.drawing import heat_map
 from raregram.errors import MissingExtraError
 from raregram.show.report.figures import Figure
-from raregram.show.report.tables import Table, chosen, findings, ours
+from raregram.show.report.tables import Table, chosen, corpus_name, findings, ours
 
 # The sections of the page; those that are a table or a figure have its name, and its title.
 SECTIONS = {
@@ -50,6 +50,7 @@ def page(results: dict[str, Any], tables: Sequence[Table], figures: Sequence[Fig
     rendered: str = template.render(
         sections={name: title or titles[name] for name, title in SECTIONS.items() if name != "articles" or drawn},
         config=results["config"],
+        corpus=corpus_name(results["config"]),
         tables={table.name: table for table in tables},
         figures={figure.name: figure for figure in figures},
         findings=findings(results),
