@@ -80,7 +80,8 @@ bench: .venv-bench/rivals.json .venv/installed  ## everything measured side by s
 	$(BENCH)/python -m benchmarks.growth
 	$(BIN)/python -m benchmarks.spark
 	$(BIN)/python -m benchmarks.serving
-	$(BENCH)/python -m benchmarks.contest --synthetic
+	$(BENCH)/python -m benchmarks.contest --synthetic --tags spacy
+	$(BIN)/python -m benchmarks.taggers
 
 trust: .venv/installed mutants  ## kills, full disks, hostile input, versions, mutants and an hour under load (three and a half hours)
 	$(BIN)/python -m reliability.crashes

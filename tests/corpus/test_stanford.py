@@ -105,7 +105,7 @@ def test_offsets_are_right_behind_any_letters(tagger, words):
 @needs_java
 @needs_stanford
 def test_a_text_is_tagged_alike_whatever_came_before_it(tagger):
-    """By default the classifier learns lower-case words from the texts that it tags."""
+    """The classifier has a set of lower-case words, which it can be told to learn from the texts that it tags."""
     texts = list(SENTENCES)
     expected = [tagger.find([text])[0] for text in texts]
     tagger.find([" ".join(f"{word.lower()} said" for word in " ".join(texts).split())] * 3)
@@ -324,6 +324,16 @@ def test_a_damaged_classifier(tmp_path):
     damaged = tmp_path / CLASSIFIER
     damaged.write_bytes((FETCHED.folder / CLASSIFIER).read_bytes()[:1_000_000])
     with pytest.raises(FileError, match=r"cannot load the Stanford classifier .*distsim"):
+        StanfordTagger(path=str(tmp_path))
+
+
+@needs_java
+def test_a_damaged_jar(tmp_path, jars):
+    shutil.copy(jars / JAR, tmp_path)
+    content = bytearray((jars / "models.jar").read_bytes())
+    content[1_000_000] ^= 1  # in the classifier, so that only its checksum tells
+    (tmp_path / "models.jar").write_bytes(content)
+    with pytest.raises(FileError, match=r"models\.jar is not a jar, or it is damaged"):
         StanfordTagger(path=str(tmp_path))
 
 

@@ -32,7 +32,7 @@ from raregram.corpus.tagging import METADATA_KEY, SPAN
 from raregram.errors import FileError
 
 DIGESTS: dict[options.Tags, str] = {  # SHA-256 of the files
-    "stanford": "5dba56335cebbb10f4bc585782e09fca8a01462fb0ba49e42ef80e926a040685",
+    "stanford": "5ba390469c552254f81c30217e5a150f7ab447b97d55f975e0516d6606910887",
     "spacy": "54e9bf35b7090dfeff4a58ad000c1a49c1971ede1b7ca958920be7a5d48a0ea7",
 }
 SCHEMA = pa.schema([("article", pa.int32()), ("start", pa.int16()), ("end", pa.int16()), ("label", pa.string())])

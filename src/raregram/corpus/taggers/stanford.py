@@ -15,8 +15,10 @@ import shutil
 import subprocess
 import tempfile
 import zipfile
+import zlib
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -27,11 +29,10 @@ from raregram.corpus.taggers import PIECE_CHARACTERS, Offsets, cut_text
 from raregram.errors import FileError, MissingExtraError, ParameterError, RaregramError, name_some
 
 HOME = "CORENLP_HOME"  # the environment variable that other tools use, too
+MANIFEST = "META-INF/MANIFEST.MF"
 PROGRAM = "edu/stanford/nlp/ie/crf/CRFClassifier.class"
 ENDING = ".crf.ser.gz"
 DEFAULT_CLASSIFIER = Path(STANFORD_CLASSIFIER).name.removesuffix(ENDING)
-# By default the classifier remembers lower-case words of the texts that it has seen, and results depend on the order.
-SETTINGS = {"maxAdditionalKnownLCWords": "0"}
 LONGEST_ITEM = 500  # characters; no name is so long, and its tokenizer takes quadratic time without white space
 FOUND = re.compile(r"\(([^,()]+),(\d+),(\d+)\)")  # (label,first,after the last), as Java shows a list of triples
 JAVA_OPTIONS = ["-XX:+ExitOnOutOfMemoryError", "-XX:+DisplayVMOutputToStderr"]
@@ -90,10 +91,7 @@ class StanfordTagger:
         jvm = self._gateway.jvm
         try:
             jvm.java.lang.Class.forName(PROGRAM.removesuffix(".class").replace("/", "."))
-            settings = jvm.java.util.Properties()
-            for name, value in SETTINGS.items():
-                settings.setProperty(name, value)
-            return jvm.edu.stanford.nlp.ie.crf.CRFClassifier.getClassifier(program.classifier, settings)
+            return jvm.edu.stanford.nlp.ie.crf.CRFClassifier.getClassifier(program.classifier)
         except self._py4j.Py4JJavaError as error:
             reason = str(error.java_exception)
             if "UnsupportedClassVersionError" in reason:
@@ -111,6 +109,8 @@ class StanfordTagger:
                  for start, end, label in self._find(piece)]
                 for text in texts
             ]  # fmt: skip
+        except self._py4j.Py4JJavaError as error:
+            raise RaregramError(f"Stanford NER failed: {error.java_exception}") from error
         except self._py4j.Py4JError as error:
             raise self._ended() from error
 
@@ -168,13 +168,14 @@ def find_program(path: str | None, classifier: str) -> Program:
         there = name_some(sorted(known)) if known else "none"
         raise ParameterError(f"there is no Stanford classifier {classifier}; there is {there}")
     within, found = known[classifier]
-    if within is None:
-        content = Path(found).read_bytes()
-    else:
-        with zipfile.ZipFile(within) as archive:
-            content = archive.read(found)
-    ordered = (program, *(jar for jar in jars if jar != program))
-    return Program(ordered, found, _facts(_short(classifier), program, content))
+    manifest = _read(program, MANIFEST).decode(errors="replace") if MANIFEST in jars[program] else ""
+    version = re.search(r"^Implementation-Version: *(\S+)", manifest, re.MULTILINE)
+    facts = {
+        "pipeline": f"Stanford NER {_short(classifier)}",
+        "version": version[1] if version else "",
+        "digest": hashlib.sha256(program.read_bytes() + _read(within, found)).hexdigest(),
+    }
+    return Program((program, *(jar for jar in jars if jar != program)), found, facts)
 
 
 def _files(given: str | None) -> list[Path]:
@@ -195,29 +196,28 @@ def _files(given: str | None) -> list[Path]:
 
 
 def _names(jar: Path) -> list[str]:
+    with _damage_named(jar), zipfile.ZipFile(jar) as archive:
+        return archive.namelist()
+
+
+def _read(jar: Path | None, name: str) -> bytes:
+    """Return the content of a file, or of one in a jar."""
+    if jar is None:
+        return Path(name).read_bytes()
+    with _damage_named(jar), zipfile.ZipFile(jar) as archive:
+        return archive.read(name)
+
+
+@contextmanager
+def _damage_named(jar: Path) -> Iterator[None]:
     try:
-        with zipfile.ZipFile(jar) as archive:
-            return archive.namelist()
-    except (zipfile.BadZipFile, OSError) as error:
+        yield
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise FileError(f"{jar} is not a jar, or it is damaged") from error
 
 
 def _short(classifier: str) -> str:
     return classifier.rsplit("/", 1)[-1].removesuffix(ENDING)
-
-
-def _facts(classifier: str, program: Path, content: bytes) -> dict[str, str]:
-    """Return everything that the result depends on."""
-    with zipfile.ZipFile(program) as jar:
-        manifest = jar.read("META-INF/MANIFEST.MF").decode(errors="replace")
-    version = re.search(r"^Implementation-Version: *(\S+)", manifest, re.MULTILINE)
-    digest = hashlib.sha256(program.read_bytes() + content).hexdigest()
-    return {
-        "pipeline": f"Stanford NER {classifier}",
-        "version": version[1] if version else "",
-        "digest": digest,
-        **SETTINGS,
-    }
 
 
 def _java() -> str:
