@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 import raregram as rg
 from conftest import as_dictionary, corpora
 from raregram import options
+from raregram.counts import storage
 from raregram.counts.spans import Span, parse_spans, span_names, suffix, suffix_lengths
 from raregram.counts.storage import SpanRows
 from raregram.errors import FileError, InputError, ParameterError
@@ -108,16 +111,25 @@ def test_files_come_back_as_they_were(tmp_path_factory, corpus):
     assert rg.Counts.load(path) == empty
 
 
-def test_a_count_file_is_plain_parquet(counts, tmp_path):
-    path = tmp_path / "c.counts"
-    counts.save(path)
-    table = pq.read_table(path)
+def test_a_count_file_is_plain_arrow_and_parquet_on_demand(counts, tmp_path):
+    counts.save(tmp_path / "c.counts")
+    storage.write_parquet(tmp_path / "c.parquet", counts.as_table())
+    assert rg.Counts.load(tmp_path / "c.parquet") == counts
+    with pa.memory_map(str(tmp_path / "c.counts")) as file:
+        table = pa.ipc.open_file(file).read_all()
+    assert table.to_pylist() == pq.read_table(tmp_path / "c.parquet").to_pylist()
     assert table.column_names == ["start", "end", "items", "total", "f_LOC", "f_PER"]
     rows = [row for row in table.to_pylist() if row["start"] == 3 and row["items"] == ["in"]]
     f_nu, f_de = counts.frequencies(Span("item", 3, 4), "LOC", "all")
     number = counts.items.to_pylist().index("in")
     at = counts.rows["item", 3, 4].keys[:, 0].tolist().index(number)
     assert [(row["total"], row["f_LOC"]) for row in rows] == [(f_de[at], f_nu[at])]
+
+
+def test_polars_reads_a_count_file_with_its_strings(counts, tmp_path):
+    polars = pytest.importorskip("polars")
+    counts.save(tmp_path / "c.counts")
+    assert polars.read_ipc(tmp_path / "c.counts").to_dicts() == counts.to_arrow().to_pylist()
 
 
 def test_ngrams_with_two_frequencies_equal_the_contexts_they_stand_for(corpus):
@@ -663,4 +675,4 @@ def forged(counts, fault):
 def test_a_file_with_one_fault_is_refused_by_name(counts, tmp_path, fault):
     forged(counts, fault).save(tmp_path / "forged.counts")
     with pytest.raises(FileError, match=r"forged\.counts is not a raregram file, or it is truncated or damaged"):
-        rg.Counts.load(tmp_path / "forged.counts")
+        dict(rg.Counts.load(tmp_path / "forged.counts").rows)  # rows are checked when they are read

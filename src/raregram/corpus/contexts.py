@@ -103,7 +103,7 @@ def read_contexts(
         if not reads_once(source):
             with open_bytes(source) as file:
                 start = file.peek(4)[:4]
-            if start == b"PAR1" and form is None:
+            if start == b"ARRO" or (start == b"PAR1" and form is None):
                 raise FileError(f"{source} is not a raregram file, or it is truncated or damaged")
             form = "parquet" if start == b"PAR1" else form  # whatever its name says
     if form == "parquet":

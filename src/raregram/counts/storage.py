@@ -1,15 +1,21 @@
-"""Count and model files: one Parquet table of spans, written atomically and checked when read.
+"""Count and model files, written atomically and checked when read.
 
-A row is one span of one N-gram: `start` and `end` (positions), `items` (the strings themselves, so that any
-Parquet reader can use the file) and whole-number columns. The metadata key `raregram` holds a JSON header with
-the kind of file, the format version and a digest of everything else. Files are data: nothing in them is executed.
+A row is one span of one N-gram: `start` and `end` (positions), `items` (strings) and whole-number columns.
+
+- Count tables are Arrow files (IPC), since they are large: `items` is dictionary-encoded, so that the file holds one
+  vocabulary and codes. A record batch has sorted rows of one span and a checksum. A span is read when it is needed.
+- Models, and the parts of count tables that Spark tasks write, are Parquet with the strings themselves.
+
+Either way a JSON header says the kind of file, the format version and a digest of everything else. Files are data:
+nothing in them is executed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +24,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from raregram.atomic import PathLike, atomic_path
 from raregram.counts.spans import Span, span_order
 from raregram.errors import FileError
+from raregram.text.tokenize import buffers_of
 from raregram.text.vocabulary import Codes, build_vocabulary
 
 FORMAT_VERSION = 1
@@ -41,6 +49,9 @@ DAMAGE = (
     OverflowError,
     RecursionError,
 )  # what a file that is not what it says can make the readers raise
+ARROW = b"ARROW1"  # the first bytes of an Arrow file
+HEADER_DIGEST = b"raregram.sha256"
+BATCH = 1 << 19  # rows
 COMMON = "_common_metadata"  # where a folder of Parquet files has its header
 
 
@@ -70,6 +81,9 @@ class SpanTable:
     columns: tuple[str, ...]
     items: pa.Array  # string, distinct, in byte order
     parts: Iterable[SpanRows]  # in order of their spans; a stream may cut a span into several
+    stored: Mapping[Span, SpanRows] | None = (
+        None  # the same by their spans, if they are in a file and read from there
+    )
 
     @property
     def n(self) -> int:
@@ -82,6 +96,15 @@ class SpanTable:
         for part in self.parts:
             hasher.add(part)
         return digest_of(self, hasher.total)
+
+
+def join_rows(span: Span, parts: Sequence[SpanRows], columns: int) -> SpanRows:
+    """Put parts of a span's rows together; there may be none."""
+    if len(parts) == 1:
+        return parts[0]
+    keys = [part.keys for part in parts] or [np.empty((0, span.width), np.int32)]
+    values = [part.values for part in parts] or [np.empty((0, columns), np.int64)]
+    return SpanRows(span, np.concatenate(keys), np.concatenate(values))
 
 
 class Hasher:
@@ -105,7 +128,130 @@ def digest_of(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> str:
 
 
 def write(path: PathLike, table: SpanTable) -> None:
-    """Write a table, row group by row group, under its final name only when it is whole."""
+    """Write a table, some rows at a time, under its final name only when it is whole."""
+    if table.kind == "model":
+        write_parquet(path, table)
+        return
+    hasher, batches = Hasher(table), []
+    schema = _coded_schema(table)
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with (
+        atomic_path(path) as temporary,
+        pa.OSFile(str(temporary), "wb") as file,
+        pa.ipc.new_file(file, schema, options=options) as writer,
+    ):
+        for group in _row_groups(table.parts, BATCH, one_span=True):
+            part = join_rows(group[0].span, group, len(table.columns))
+            hasher.add(part)
+            batches.append([*part.span.columns(table.n), len(part), _checksum(part)])
+            writer.write_batch(_to_batch(part, table, schema))
+        head = json.loads(file_header(table, hasher.total))
+        text = json.dumps({**head, "batches": batches, "vocabulary": _checksum_of_items(table.items)})
+        metadata = {METADATA_KEY: text, HEADER_DIGEST: hashlib.sha256(text.encode()).hexdigest()}
+        # The header is known only now, so it stands with an empty batch at the end.
+        empty = SpanRows(Span("item", 0, 1), np.empty((0, 1), np.int32), np.empty((0, len(table.columns)), np.int64))
+        writer.write_batch(_to_batch(empty, table, schema), custom_metadata=metadata)
+
+
+def _to_batch(part: SpanRows, table: SpanTable, schema: pa.Schema) -> pa.RecordBatch:
+    """Lay rows of one span out as a record batch whose items are codes."""
+    start, end = part.span.columns(table.n)
+    offsets = pa.array(np.arange(len(part) + 1, dtype=np.int32) * part.span.width)
+    codes = pa.DictionaryArray.from_arrays(pa.array(part.keys.ravel()), table.items)
+    positions = (pa.array(np.full(len(part), place, dtype=np.int16)) for place in (start, end))
+    value = schema.field(3).type.to_pandas_dtype()
+    values = (pa.array(column.astype(value)) for column in part.values.T)
+    columns = [*positions, pa.ListArray.from_arrays(offsets, codes), *values]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _checksum(part: SpanRows) -> int:
+    return zlib.crc32(np.ascontiguousarray(part.values).data, zlib.crc32(np.ascontiguousarray(part.keys).data))
+
+
+def _checksum_of_items(items: pa.Array) -> int:
+    data, bounds = buffers_of(items)
+    return zlib.crc32(np.ascontiguousarray(bounds).data, zlib.crc32(np.ascontiguousarray(data).data))
+
+
+class StoredRows(Mapping[Span, SpanRows]):
+    """The rows of an Arrow file by their spans; a span is read and checked when it is asked for."""
+
+    def __init__(self, path: PathLike, reader: pa.RecordBatchFileReader, head: dict[str, Any]) -> None:
+        self.path, self.reader, self.head = path, reader, head
+        n = int(head["header"]["n"])
+        spans = sorted((Span.from_columns(a, b, n) for a, b in head["header"]["spans"]), key=span_order)
+        self._batches: dict[Span, list[int]] = {span: [] for span in spans}
+        for number, (start, end, _, _) in enumerate(head["batches"]):
+            self._batches[Span.from_columns(start, end, n)].append(number)
+        self._read: dict[Span, SpanRows] = {}
+
+    def __getitem__(self, span: Span) -> SpanRows:
+        """Return the rows of a span."""
+        if span not in self._read:
+            numbers = self._batches[span]
+            with damage_named(self.path):
+                self._read[span] = self._read_span(span, numbers)
+        return self._read[span]
+
+    def __contains__(self, span: object) -> bool:
+        """Whether there is such a span, without reading it."""
+        return span in self._batches
+
+    def _read_span(self, span: Span, numbers: Sequence[int]) -> SpanRows:
+        """Read and check batches, which are all of a span."""
+        sizes = [self.head["batches"][number][2] for number in numbers]
+        # Filled batch by batch: memory that is new to a process costs more than copying.
+        keys = np.empty((sum(sizes), span.width), dtype=np.int32)
+        values = np.empty((sum(sizes), len(self.head["columns"])), dtype=np.int64)
+        for number, size, end in zip(numbers, sizes, np.cumsum(sizes).tolist(), strict=True):
+            batch = self.reader.get_batch(number)
+            batch.validate()
+            part = SpanRows(span, keys[end - size : end], values[end - size : end])
+            part.keys[:] = np.asarray(batch.column("items").values.indices).reshape(part.keys.shape)
+            for place, name in enumerate(self.head["columns"]):
+                part.values[:, place] = np.asarray(batch.column(name))
+            if _checksum(part) != self.head["batches"][number][3]:
+                raise FileError(f"{self.path} is damaged or was altered: its content does not match its checksum")
+            _check_rows(part, self.head["header"]["totals"], len(batch.column("items").values.dictionary))
+        return SpanRows(span, keys, values)
+
+    def __iter__(self) -> Iterator[Span]:
+        """Yield the spans, shorter ones first."""
+        return iter(self._batches)
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the rows themselves: another process may not have the file."""
+        return dict, (dict(self),)
+
+    def num_rows(self) -> int:
+        """Return the number of rows of all spans, without reading them."""
+        return sum(rows for *_, rows, _ in self.head["batches"])
+
+
+def _check_rows(part: SpanRows, totals: Sequence[int], items: int) -> None:
+    """Raise `ValueError` for rows that no counting gives, in a file that someone made by hand."""
+    of_all = part.values[:, 0]
+    sound = all(  # at each target, and outside of it
+        column.min(initial=0) >= 0
+        and column.max(initial=0) <= total
+        and (of_all - column).min(initial=0) >= 0
+        and (of_all - column).max(initial=0) <= totals[0] - total
+        for column, total in zip(part.values.T, totals, strict=True)
+    )
+    if not sound or (len(part) and not 0 <= part.keys.min() <= part.keys.max() < items):
+        raise ValueError("a row cannot be in this table")
+
+
+def _open_arrow(path: PathLike) -> pa.RecordBatchFileReader:
+    return pa.ipc.open_file(pa.memory_map(str(Path(path).absolute())))
+
+
+def write_parquet(path: PathLike, table: SpanTable) -> None:
+    """Write a table as Parquet with the strings themselves, which any SQL engine reads."""
     hasher = Hasher(table)
     # Models are small, written once and sent around; count tables may be large, and are written again and again.
     options = {"compression": "zstd", "compression_level": 9 if table.kind == "model" else 1}
@@ -138,11 +284,14 @@ def common_metadata(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> byt
     return bytes(sink.getvalue())
 
 
-def _row_groups(parts: Iterable[SpanRows], size: int) -> Iterator[list[SpanRows]]:
+def _row_groups(parts: Iterable[SpanRows], size: int, one_span: bool = False) -> Iterator[list[SpanRows]]:
     """Cut parts anew into groups of a fixed number of rows, so that a file does not depend on how they came."""
     group: list[SpanRows] = []
     free = size  # rows
     for part in parts:
+        if one_span and group and group[0].span != part.span:
+            yield group
+            group, free = [], size
         rest = part
         while len(rest) >= free:
             yield [*group, SpanRows(rest.span, rest.keys[:free], rest.values[:free])]
@@ -156,11 +305,23 @@ def _row_groups(parts: Iterable[SpanRows], size: int) -> Iterator[list[SpanRows]
 
 
 def read(path: PathLike, kind: str) -> SpanTable:
-    """Read and check a table; raise `FileError` for anything but a whole file of this kind."""
-    head = read_header(path)
+    """Read and check a table; raise `FileError` for anything but a whole file of this kind.
+
+    Of an Arrow file the rows are read and checked later, span by span.
+    """
+    with damage_named(path):
+        reader = _open_arrow(path) if Path(path).is_file() and is_arrow(path) else None
+    head = read_header(path, reader)
     if head["kind"] != kind:
         raise FileError(f"{path} is a raregram {head['kind']} file, expected a {kind} file")
     with damage_named(path):
+        if reader is not None:
+            items = reader.get_batch(reader.num_record_batches - 1).column("items").values.dictionary
+            items.validate(full=True)
+            if _checksum_of_items(items) != head["vocabulary"]:
+                raise FileError(f"{path} is damaged or was altered: its vocabulary does not match its checksum")
+            rows = StoredRows(path, reader, head)
+            return SpanTable(kind, head["header"], tuple(head["columns"]), items, rows.values(), rows)
         items, parts = from_arrow(_read_rows(Path(path), head["columns"]), head["columns"], int(head["header"]["n"]))
         table = SpanTable(kind, head["header"], tuple(head["columns"]), items, parts)
         if table.digest() != head["digest"]:
@@ -199,25 +360,29 @@ def bytes_on_disk(path: PathLike) -> int:
     return sum(file.stat().st_size for file in files)
 
 
-def read_header(path: PathLike) -> dict[str, Any]:
-    """Return the JSON header of a raregram file without reading its rows."""
+def read_header(path: PathLike, reader: pa.RecordBatchFileReader | None = None) -> dict[str, Any]:
+    """Return the JSON header of a raregram file without reading its rows; an Arrow file may be open already."""
     if not Path(path).exists():
         raise FileError(f"{path} does not exist")
     with damage_named(path):
-        metadata = _file_metadata(path)
+        metadata = _file_metadata(path) if reader is None else _arrow_metadata(reader)
         if METADATA_KEY not in metadata:
-            raise FileError(f"{path} is a Parquet file, but not one that raregram wrote")
-        head = json.loads(metadata[METADATA_KEY])
+            raise FileError(f"{path} is a Parquet or Arrow file, but not one that raregram wrote")
+        text = metadata[METADATA_KEY]
+        if metadata.get(HEADER_DIGEST, b"").decode() not in ("", hashlib.sha256(text).hexdigest()):
+            raise FileError(f"{path} is damaged or was altered: its header does not match its digest")
+        head = json.loads(text)
         if head["version"] > FORMAT_VERSION:
             raise FileError(
                 f"{path} has format version {head['version']}; this raregram reads up to {FORMAT_VERSION}. "
                 "Install a newer raregram"
             )
-        return {name: head[name] for name in ("kind", "version", "columns", "digest", "header")}
+        optional = {name: head[name] for name in ("batches", "vocabulary") if name in head}
+        return {**{name: head[name] for name in ("kind", "version", "columns", "digest", "header")}, **optional}
 
 
 def is_raregram_file(path: PathLike) -> bool:
-    """Whether a file is Parquet with raregram's header."""
+    """Whether a file is Arrow or Parquet with raregram's header."""
     try:
         return METADATA_KEY in _file_metadata(path)
     except (pa.ArrowException, OSError, ValueError):  # ValueError: of a name that is not UTF-8
@@ -225,9 +390,23 @@ def is_raregram_file(path: PathLike) -> bool:
 
 
 def _file_metadata(path: PathLike) -> dict[bytes, bytes]:
-    path = Path(path) / COMMON if Path(path).is_dir() else path
+    path = Path(path) / COMMON if Path(path).is_dir() else Path(path)
+    if is_arrow(path):
+        return _arrow_metadata(_open_arrow(path))
     with _open(path) as file:
         return dict(file.metadata.metadata or {})
+
+
+def _arrow_metadata(reader: pa.RecordBatchFileReader) -> dict[bytes, bytes]:
+    """Return what stands with the last batch of an Arrow file."""
+    last = reader.num_record_batches - 1
+    return dict(reader.get_batch_with_custom_metadata(last).custom_metadata or {}) if last >= 0 else {}
+
+
+def is_arrow(path: PathLike) -> bool:
+    """Whether a file begins as Arrow files do."""
+    with Path(path).open("rb") as file:
+        return file.read(len(ARROW)) == ARROW
 
 
 @contextmanager
@@ -247,6 +426,14 @@ def row_schema(columns: Sequence[str]) -> pa.Schema:
     """Return the schema of the rows of a table with these value columns."""
     keys = [("start", pa.int16()), ("end", pa.int16()), ("items", pa.list_(pa.string()))]
     return pa.schema([*keys, *((name, pa.int64()) for name in columns)])
+
+
+def _coded_schema(table: SpanTable) -> pa.Schema:
+    """Return the schema of an Arrow file: codes instead of strings, and numbers no wider than the totals need."""
+    plain = row_schema(table.columns)
+    value = pa.int32() if max(table.header["totals"]) < 2**31 else pa.int64()
+    items = pa.field("items", pa.list_(pa.dictionary(pa.int32(), pa.string())))
+    return pa.schema([*list(plain)[:2], items, *(pa.field(name, value) for name in table.columns)])
 
 
 def to_arrow(table: SpanTable, parts: Sequence[SpanRows]) -> pa.Table:

@@ -18,7 +18,7 @@ from raregram.corpus.labels import target_names
 from raregram.counts import storage
 from raregram.counts.sorting import group_rows
 from raregram.counts.spans import Span, parse_spans, span_names, tuple_of, unit_spans
-from raregram.counts.storage import SpanRows, SpanTable
+from raregram.counts.storage import SpanRows, SpanTable, StoredRows, join_rows
 from raregram.errors import InputError, ParameterError, check_choice, check_count, name_some
 from raregram.options import DENOMINATOR, KIND, LOWER, MIN_COUNT, SIDE, SPANS, TOKENIZE
 from raregram.text.ngrams import NGrams, NGramsLike, Where, as_sequence, nth_ngram, parse_ngrams
@@ -174,10 +174,13 @@ class Counts:
     def from_table(cls, table: SpanTable) -> Counts:
         """Gather the rows of a table, which may come as a stream."""
         head = table.header
-        parts: dict[Span, list[SpanRows]] = {Span.from_columns(a, b, head["n"]): [] for a, b in head["spans"]}
-        for part in table.parts:
-            parts[part.span].append(part)
-        columns = 1 + len(head["targets"])
+        rows = table.stored
+        if rows is None:
+            parts: dict[Span, list[SpanRows]] = {Span.from_columns(a, b, head["n"]): [] for a, b in head["spans"]}
+            for part in table.parts:
+                parts[part.span].append(part)
+            columns = 1 + len(head["targets"])
+            rows = {span: join_rows(span, some, columns) for span, some in parts.items()}
         return cls(
             n=int(head["n"]),
             side=str(head["side"]),
@@ -185,7 +188,7 @@ class Counts:
             targets=tuple(head["targets"]),
             totals=np.array(head["totals"], dtype=np.int64),
             items=table.items,
-            rows={span: _join_rows(span, some, columns) for span, some in parts.items()},
+            rows=rows,
             pad=bool(head["pad"]),
             min_count=int(head["min_count"]),
             shape=head["shape"],
@@ -243,6 +246,8 @@ class Counts:
     @property
     def num_rows(self) -> int:
         """Number of rows of all spans."""
+        if isinstance(self.rows, StoredRows):
+            return self.rows.num_rows()
         return sum(len(part) for part in self.rows.values())
 
     @property
@@ -390,15 +395,6 @@ def counts_columns(targets: Sequence[str]) -> tuple[str, ...]:
     return ("total", *(f"f_{target}" for target in targets))
 
 
-def _join_rows(span: Span, parts: Sequence[SpanRows], columns: int) -> SpanRows:
-    """Put parts of a span's rows together; there may be none."""
-    if len(parts) == 1:
-        return parts[0]
-    keys = [part.keys for part in parts] or [np.empty((0, span.width), np.int32)]
-    values = [part.values for part in parts] or [np.empty((0, columns), np.int64)]
-    return SpanRows(span, np.concatenate(keys), np.concatenate(values))
-
-
 def add_up(span: Span, keys: Codes, values: Ints) -> SpanRows:
     """Add up the values of equal keys; the result is sorted by key.
 
@@ -446,6 +442,8 @@ def _check_sound(counts: Counts) -> None:
     if outside or not set(units) <= set(counts.spans) or len(counts.totals) != 1 + len(counts.targets):
         raise ValueError("the header does not fit the rows")
     check_total(int(counts.totals[0]))
+    if isinstance(counts.rows, StoredRows):  # they are checked as they are read
+        return
     if not _within_totals(counts) or any((part.values > part.values[:, :1]).any() for part in counts.rows.values()):
         raise ValueError("a frequency is above its total")
 

@@ -138,6 +138,8 @@ def recognise(path: str) -> str:
     suffix, by_name = Path(bare_name(path)).suffix.lower(), _by_name(path)
     if start.startswith(b"PAR1"):
         return _recognise_parquet(path)
+    if start.startswith(b"ARROW1"):  # a count file
+        return CONTEXTS
     sample = start.decode(wide_encoding(start) or "utf-8", errors="replace")
     if by_name == "spacy" or (by_name == "jsonl" and suffix not in UNSURE):
         return by_name
