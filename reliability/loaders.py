@@ -6,12 +6,14 @@ import io
 import json
 import random
 import tempfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.ipc
 import pyarrow.parquet as pq
 
 import raregram as rg
@@ -63,7 +65,7 @@ def content(path: Path) -> Any:
         counts = rg.Counts.load(path)
         if counts.min_count == 1:
             repr(counts + counts)
-        return counts.digest(), counts.totals.tolist()
+        return counts.as_table().digest(), counts.totals.tolist()
     model = rg.Model.load(path)
     scores = model.log_ratio(ASKED)
     if model.settings.estimator not in ("mle", "direct") and not np.isfinite(scores).all():
@@ -82,8 +84,7 @@ def read_as_raregram_file(path: Path, _: random.Random) -> None:
 def forge(data: bytes, rng: random.Random) -> bytes:
     """Change the header or the rows of a file, and often give it the digest of what it holds now."""
     try:
-        file = pq.ParquetFile(io.BytesIO(data))
-        head, table = json.loads(file.metadata.metadata[storage.METADATA_KEY]), file.read()
+        head, table = _opened(data)
     except Exception:  # it was damaged before
         return data
     for _ in range(rng.choice([1, 1, 2])):
@@ -92,10 +93,32 @@ def forge(data: bytes, rng: random.Random) -> bytes:
         try:
             items, parts = storage.from_arrow(table, head["columns"], head["header"]["n"])
             forged = storage.SpanTable(head["kind"], head["header"], tuple(head["columns"]), items, parts)
+            if data.startswith(storage.ARROW) and rng.random() < 0.8:
+                return arrow(forged)
             head["digest"] = forged.digest()
         except Exception:  # there can be no such table
             head["digest"] = "0" * 64
     return parquet(table.replace_schema_metadata({storage.METADATA_KEY: json.dumps(head)}))
+
+
+def _opened(data: bytes) -> tuple[dict[str, Any], pa.Table]:
+    """Return the header and the rows of a file."""
+    if not data.startswith(storage.ARROW):
+        file = pq.ParquetFile(io.BytesIO(data))
+        return json.loads(file.metadata.metadata[storage.METADATA_KEY]), file.read()
+    reader = pa.ipc.open_file(pa.py_buffer(data))
+    last = reader.get_batch_with_custom_metadata(reader.num_record_batches - 1)
+    head = json.loads(last.custom_metadata[storage.METADATA_KEY])
+    table = reader.read_all()
+    table.validate(full=True)
+    return head, table.cast(storage.row_schema(head["columns"]))
+
+
+def arrow(table: storage.SpanTable) -> bytes:
+    """Return a table as an Arrow file, with checksums that fit."""
+    with tempfile.TemporaryDirectory() as made:
+        storage.write(Path(made) / "forged", replace(table, kind="counts"))
+        return (Path(made) / "forged").read_bytes()
 
 
 def _change_header(head: dict[str, Any], table: pa.Table, rng: random.Random) -> tuple[dict[str, Any], pa.Table]:
@@ -117,8 +140,7 @@ def _change_header(head: dict[str, Any], table: pa.Table, rng: random.Random) ->
 
 def _swap_header(_: dict[str, Any], table: pa.Table, rng: random.Random) -> tuple[dict[str, Any], pa.Table]:
     """Take the header of another file."""
-    other = pq.ParquetFile(io.BytesIO(rng.choice(list(whole_files().values()))))
-    return json.loads(other.metadata.metadata[storage.METADATA_KEY]), table
+    return _opened(rng.choice(list(whole_files().values())))[0], table
 
 
 def _change_rows(head: dict[str, Any], table: pa.Table, rng: random.Random) -> tuple[dict[str, Any], pa.Table]:
