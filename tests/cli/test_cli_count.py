@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
+import pyarrow.parquet as pq
 import pytest
 from test_formats import CORPUS, write_conll, write_jsonl, write_slash
 
@@ -30,6 +32,21 @@ def test_count_then_fit_then_score(run, tmp_path, expected):
     assert rg.Counts.load(tmp_path / "c.counts") == expected
     run("fit", "c.counts", "--target", "LOCATION", "--out", "loc.rgm")
     assert run("score", "loc.rgm", stdin=b"is in\n").endswith("\tis in\n")
+
+
+def test_export_writes_parquet_that_every_command_reads(run, tmp_path, expected):
+    (tmp_path / "corpus.conll").write_text(write_conll())
+    run("count", "corpus.conll", "-n", 2, "--out", "c.counts")
+    run("export", "c.counts", "--out", "c.parquet")
+    rows = pq.read_table(tmp_path / "c.parquet").to_pylist()
+    assert rows == expected.to_arrow().to_pylist()
+    assert rg.Counts.load(tmp_path / "c.parquet") == expected
+    run("fit", "c.counts", "--target", "LOCATION", "--out", "a.rgm")
+    run("fit", "c.parquet", "--target", "LOCATION", "--out", "b.rgm")
+    assert (tmp_path / "a.rgm").read_bytes() == (tmp_path / "b.rgm").read_bytes()
+    found = duckdb.sql(f"select sum(total) from '{tmp_path / 'c.parquet'}' where \"start\" = 0").fetchall()
+    assert found == [(sum(row["total"] for row in rows if row["start"] == 0),)]
+    assert "corpus.conll is not a raregram file" in run("export", "corpus.conll", "--out", "x", code=1)
 
 
 def test_three_commands_from_text_to_a_model(run, tmp_path):

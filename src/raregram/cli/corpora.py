@@ -1,4 +1,4 @@
-"""Commands from corpora to count files: fetch, tag, count, merge."""
+"""Commands from corpora to count files: fetch, tag, count, merge, export."""
 
 from __future__ import annotations
 
@@ -257,4 +257,24 @@ def merge(
     report_file(out, as_json, quiet)
 
 
-COMMANDS = (fetch, tag, count, merge)
+def export(
+    source: Annotated[str, argument(help="A count file.")],
+    out: cli.Out,
+    quiet: cli.Quiet = False,
+) -> None:
+    """Write a count file as Parquet, for SQL engines.
+
+    A row has the span's start and end, its items as strings, and the frequencies. All commands can read the result.
+
+    Example: raregram export all.counts --out all.parquet
+    """
+    from raregram.atomic import check_target
+    from raregram.counts import storage
+    from raregram.counts.table import Counts
+
+    check_target(out)
+    storage.write_parquet(out, Counts.load(source).as_table())
+    report_file(out, as_json=False, quiet=quiet)
+
+
+COMMANDS = (fetch, tag, count, merge, export)

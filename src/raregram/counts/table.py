@@ -366,9 +366,7 @@ class Counts:
 
     def as_table(self) -> SpanTable:
         """Return the table as files store it."""
-        return SpanTable(
-            "counts", self._header(), counts_columns(self.targets), self.items, tuple(self.rows.values())
-        )
+        return SpanTable("counts", self._header(), counts_columns(self.targets), self.items, self.rows.values())
 
 
 def counts_header(

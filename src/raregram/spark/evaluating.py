@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ from raregram.corpus.documents import Options
 from raregram.counts.count import CountJob, is_frame
 from raregram.counts.kernel import CountSettings
 from raregram.counts.spans import Span
-from raregram.counts.storage import read_header
-from raregram.counts.table import Ints, counts_columns
+from raregram.counts.storage import is_arrow, read_header, to_arrow
+from raregram.counts.table import Counts, Ints, counts_columns
 from raregram.errors import InputError, ParameterError, check_count
 from raregram.measure.evaluate import BANDS, Evaluation, bands_of, metrics, recall_curve, sortable
 from raregram.models.base import Settings
@@ -81,13 +81,22 @@ def _count_table(cluster: Cluster, sources: Any, s: Settings) -> Frame | None:
     """Return the whole N-grams of a count table; None if the sources are documents."""
     if is_frame(sources) or not first_file(cluster, path_names(sources)).endswith((".parquet", ".counts")):
         return None
-    frame = reader(cluster).parquet(*path_names(sources))
+    frame = _table_rows(cluster, path_names(sources), s.n)
     if not {"start", "end", "items", "total"} <= set(frame.columns):
         return None
     column = counts_columns([s.target])[1]
     if column not in frame.columns:
         raise InputError(f"{sources} does not count the target {s.target!r}; it has {', '.join(frame.columns)}")
     return frame.where(f"start = 0 and end = {s.n}")
+
+
+def _table_rows(cluster: Cluster, names: Sequence[str], n: int) -> Frame:
+    """Return the rows of Parquet files, or the whole N-grams of an Arrow file, which Spark does not read itself."""
+    if not (len(names) == 1 and Path(names[0]).is_file() and is_arrow(names[0])):
+        return reader(cluster).parquet(*names)
+    counts = Counts.load(names[0])
+    rows = [counts.rows[counts.whole]] if counts.whole in counts.rows and counts.n == n else []
+    return cluster.session.createDataFrame(to_arrow(counts.as_table(), rows))
 
 
 def _count(cluster: Cluster, sources: Any, options: Options, s: Settings, memory_limit: int | None) -> Count:
@@ -107,7 +116,7 @@ def _with_training(cluster: Cluster, types: Frame, training: str | None, n: int)
         head = read_header(training)["header"]
         if (head["n"], head["min_count"]) != (n, 1):
             raise ParameterError(f"the bands need a training table with all N-grams of {n} items")
-    known = reader(cluster).parquet(training).where(f"start = 0 and end = {n}").selectExpr("items", "total as seen")
+    known = _table_rows(cluster, [training], n).where(f"start = 0 and end = {n}").selectExpr("items", "total as seen")
     return types.join(known, "items", "left").na.fill(0, ["seen"])
 
 
