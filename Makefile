@@ -74,6 +74,7 @@ tour: .venv/paper  ## fit, rank and explain on a corpus whose true ratios are kn
 bench: .venv-bench/rivals.json .venv/installed  ## everything measured side by side: rivals, the machine's limit, growth (two hours)
 	$(BENCH)/python -m benchmarks.core
 	$(BENCH)/python -m benchmarks.counting
+	$(BIN)/python -m benchmarks.commands
 	$(BENCH)/python -m benchmarks.experiment
 	$(BIN)/python -m benchmarks.trial
 	$(BENCH)/python -m benchmarks.limit

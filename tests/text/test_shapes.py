@@ -103,6 +103,14 @@ def test_a_very_long_word_takes_no_time():
     assert time.perf_counter() - start < 1
 
 
+@given(st.lists(st.one_of(st.text("abAZ09_.,-('\x00\x7f", max_size=7), st.text(max_size=5), CORE)))
+def test_many_words_at_once_have_the_shapes_of_one(words):
+    near, far = shapes_of(pa.array(words, pa.string()), "words")
+    assert list(zip(near.to_pylist(), far.to_pylist(), strict=True)) == [word_shape(word) for word in words]
+    sliced = shapes_of(pa.array(["x", *words, "y"], pa.string())[1:-1], "words")
+    assert sliced[0].equals(near)
+
+
 def test_shapes_of_an_array():
     near, far = shapes_of(pa.array(["walked", "in", ""]), "words")
     assert (near.to_pylist(), far.to_pylist()) == (["~ed", "in", ""], ["~a", "in", ""])
