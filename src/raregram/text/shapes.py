@@ -91,14 +91,13 @@ def shapes_of(items: pa.Array, name: str) -> tuple[pa.Array, pa.Array]:
     function = shape_function(name)
     if SHAPES[name] is word_shape:
         is_ascii = pc.string_is_ascii(items)
-        if pc.all(is_ascii).as_py():
-            return _ascii_shapes(items)
-        plain = shapes_of(items.filter(is_ascii), name)
+        plain = _ascii_shapes(items.filter(is_ascii))
         others = _shapes_one_by_one(items.filter(pc.invert(is_ascii)), function)
-        order = np.argsort(~np.asarray(is_ascii), kind="stable")
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        near, far = (pa.concat_arrays(both).take(pa.array(place)) for both in zip(plain, others, strict=True))
+        near, far = (pc.replace_with_mask(items, is_ascii, shapes) for shapes in plain)
+        near, far = (
+            pc.replace_with_mask(shapes, pc.invert(is_ascii), more)
+            for shapes, more in zip((near, far), others, strict=True)
+        )
         return near, far
     return _shapes_one_by_one(items, function)
 
