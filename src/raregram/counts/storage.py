@@ -81,9 +81,8 @@ class SpanTable:
     columns: tuple[str, ...]
     items: pa.Array  # string, distinct, in byte order
     parts: Iterable[SpanRows]  # in order of their spans; a stream may cut a span into several
-    stored: Mapping[Span, SpanRows] | None = (
-        None  # the same by their spans, if they are in a file and read from there
-    )
+    stored: StoredRows | None = None  # the same by their spans, if they are read from a file when they are needed
+    file_digest: str | None = None  # what a file says that its digest is, and was checked
 
     @property
     def n(self) -> int:
@@ -213,7 +212,7 @@ class StoredRows(Mapping[Span, SpanRows]):
                 part.values[:, place] = np.asarray(batch.column(name))
             if _checksum(part) != self.head["batches"][number][3]:
                 raise FileError(f"{self.path} is damaged or was altered: its content does not match its checksum")
-            _check_rows(part, self.head["header"]["totals"], len(batch.column("items").values.dictionary))
+            check_rows(part, self.head["header"]["totals"], len(batch.column("items").values.dictionary))
         return SpanRows(span, keys, values)
 
     def __iter__(self) -> Iterator[Span]:
@@ -232,7 +231,7 @@ class StoredRows(Mapping[Span, SpanRows]):
         return sum(rows for *_, rows, _ in self.head["batches"])
 
 
-def _check_rows(part: SpanRows, totals: Sequence[int], items: int) -> None:
+def check_rows(part: SpanRows, totals: Sequence[int], items: int) -> None:
     """Raise `ValueError` for rows that no counting gives, in a file that someone made by hand."""
     of_all = part.values[:, 0]
     sound = all(  # at each target, and outside of it
@@ -247,7 +246,8 @@ def _check_rows(part: SpanRows, totals: Sequence[int], items: int) -> None:
 
 
 def _open_arrow(path: PathLike) -> pa.RecordBatchFileReader:
-    return pa.ipc.open_file(pa.memory_map(str(Path(path).absolute())))
+    # Not mapped into memory: where somebody shortens a file that is, the process ends.
+    return pa.ipc.open_file(pa.OSFile(str(Path(path).absolute())))
 
 
 def write_parquet(path: PathLike, table: SpanTable) -> None:
@@ -321,9 +321,9 @@ def read(path: PathLike, kind: str) -> SpanTable:
             if _checksum_of_items(items) != head["vocabulary"]:
                 raise FileError(f"{path} is damaged or was altered: its vocabulary does not match its checksum")
             rows = StoredRows(path, reader, head)
-            return SpanTable(kind, head["header"], tuple(head["columns"]), items, rows.values(), rows)
+            return SpanTable(kind, head["header"], tuple(head["columns"]), items, rows.values(), rows, head["digest"])
         items, parts = from_arrow(_read_rows(Path(path), head["columns"]), head["columns"], int(head["header"]["n"]))
-        table = SpanTable(kind, head["header"], tuple(head["columns"]), items, parts)
+        table = SpanTable(kind, head["header"], tuple(head["columns"]), items, parts, file_digest=head["digest"])
         if table.digest() != head["digest"]:
             raise FileError(f"{path} is damaged or was altered: its content does not match its digest")
     return table
@@ -369,9 +369,9 @@ def read_header(path: PathLike, reader: pa.RecordBatchFileReader | None = None) 
         if METADATA_KEY not in metadata:
             raise FileError(f"{path} is a Parquet or Arrow file, but not one that raregram wrote")
         text = metadata[METADATA_KEY]
-        if metadata.get(HEADER_DIGEST, b"").decode() not in ("", hashlib.sha256(text).hexdigest()):
-            raise FileError(f"{path} is damaged or was altered: its header does not match its digest")
         head = json.loads(text)
+        if "batches" in head and metadata.get(HEADER_DIGEST) != hashlib.sha256(text).hexdigest().encode():
+            raise FileError(f"{path} is damaged or was altered: its header does not match its digest")
         if head["version"] > FORMAT_VERSION:
             raise FileError(
                 f"{path} has format version {head['version']}; this raregram reads up to {FORMAT_VERSION}. "

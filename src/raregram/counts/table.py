@@ -168,13 +168,13 @@ class Counts:
         with storage.damage_named(path):
             counts = cls.from_table(table)
             _check_sound(counts)
-            return replace(counts, known_digest=storage.read_header(path)["digest"])  # it was checked
+            return replace(counts, known_digest=table.file_digest)
 
     @classmethod
     def from_table(cls, table: SpanTable) -> Counts:
         """Gather the rows of a table, which may come as a stream."""
         head = table.header
-        rows = table.stored
+        rows: Mapping[Span, SpanRows] | None = table.stored
         if rows is None:
             parts: dict[Span, list[SpanRows]] = {Span.from_columns(a, b, head["n"]): [] for a, b in head["spans"]}
             for part in table.parts:
@@ -440,10 +440,11 @@ def _check_sound(counts: Counts) -> None:
     if outside or not set(units) <= set(counts.spans) or len(counts.totals) != 1 + len(counts.targets):
         raise ValueError("the header does not fit the rows")
     check_total(int(counts.totals[0]))
-    if isinstance(counts.rows, StoredRows):  # they are checked as they are read
-        return
-    if not _within_totals(counts) or any((part.values > part.values[:, :1]).any() for part in counts.rows.values()):
-        raise ValueError("a frequency is above its total")
+    if counts.totals.min() < 0 or counts.totals.max() > counts.totals[0]:
+        raise ValueError("a target has more contexts than there are")
+    if not isinstance(counts.rows, StoredRows):  # those are checked as they are read
+        for part in counts.rows.values():
+            storage.check_rows(part, counts.totals.tolist(), len(counts.items))
 
 
 def check_total(total: int) -> None:
