@@ -26,7 +26,16 @@ settings.register_profile(  # the same few for every mutant, without the search 
 )
 settings.load_profile("raregram")
 
-LONGEST = ("test_spark", "test_soak", "test_rivals", "test_experiment", "test_tagging", "test_tune", "test_kills")
+LONGEST = (
+    "test_spark",
+    "test_soak",
+    "test_rivals",
+    "test_experiment",
+    "test_stanford",
+    "test_tagging",
+    "test_tune",
+    "test_kills",
+)
 
 
 def pytest_collection_modifyitems(config, items):
