@@ -13,6 +13,7 @@ GROUPS = {
         "sources", "documents", "numerator", "denominator", "format", "split", "columns", "f_de", "labels",
         "item_column", "tag_column", "sentences", "on_error",
     ),
+    "Tagger": ("tagger", "pipeline", "stanford"),
     "Contexts": ("n", "targets", "target", "side", "kind", "tokenize", "lower", "spans", "pad", "min_count"),
     "Estimator": (
         "estimator", "lam", "criterion", "size", "unseen", "seed", "keep_seen", "tau", "unit_lam", "longest",
