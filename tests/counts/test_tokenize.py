@@ -34,7 +34,8 @@ WORDS = {"tokenize": "words"}
 
 def split(string: str, lower: bool) -> list[str]:
     """The words of a string, one by one."""
-    return [word.lower() if lower else word for word in words_in(string)]
+    # Ⓜ stays, being a pictogram too: the small letter is none, and would be split otherwise.
+    return ["Ⓜ".join(part.lower() for part in word.split("Ⓜ")) if lower else word for word in words_in(string)]
 
 
 @st.composite

@@ -136,6 +136,8 @@ def test_many_strings_are_split_as_each_one(strings):
 
 
 @given(TEXTS, st.booleans())
+@example("\u200dⓂ", True)
+@example("aⓂB\u200dⓂⓂ", True)
 def test_items_are_not_split_any_further(text, lower):
     """So that a list of items, such as an N-gram of a count table, is what it was."""
     tokenizer = Tokenizer(tokenize="words", lower=lower)

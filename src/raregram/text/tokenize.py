@@ -22,6 +22,9 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 
 
+PICTOGRAM = "Ⓜ"
+
+
 @dataclass(frozen=True)
 class Tokenizer:
     """How texts are split into items: first at white space, or into letters, and then what is found once more."""
@@ -81,7 +84,8 @@ class Tokenizer:
 
     def _lower(self, item: str) -> str:
         """Return an item in small letters; a letter stays one, though that of a Turkish capital İ has two."""
-        lowered = item.lower()
+        # Ⓜ is also a pictogram and ⓜ is not, so an item with the small one might be split once more.
+        lowered = PICTOGRAM.join(map(str.lower, item.split(PICTOGRAM))) if PICTOGRAM in item else item.lower()
         return lowered[:1] if self.kind == "letters" and len(item) == 1 else lowered
 
 
