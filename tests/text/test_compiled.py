@@ -55,7 +55,7 @@ def test_words_are_those_of_str_split_and_get_codes_in_order(compiled, texts, kn
     others.validate(full=True)
 
 
-@given(texts=TEXTS, known=st.lists(st.characters(), unique=True))
+@given(texts=TEXTS, known=st.lists(st.characters(codec="utf-8"), unique=True))
 def test_letters_get_codes_in_order(texts, known):
     codes, lengths, others = Encoder(pa.array(known, pa.string()), Tokenizer("letters")).encode(
         pa.array(texts, pa.string())
