@@ -144,7 +144,7 @@ def write(path: PathLike, table: SpanTable) -> None:
             hasher.add(part)
             batches.append([*part.span.columns(table.n), len(part), _checksum(part)])
             writer.write_batch(_to_batch(part, table, schema))
-        head = json.loads(file_header(table, hasher.total))
+        head = file_header(table, hasher.total)
         text = json.dumps({**head, "batches": batches, "vocabulary": _checksum_of_items(table.items)})
         metadata = {METADATA_KEY: text, HEADER_DIGEST: hashlib.sha256(text.encode()).hexdigest()}
         # The header is known only now, so it stands with an empty batch at the end.
@@ -261,25 +261,24 @@ def write_parquet(path: PathLike, table: SpanTable) -> None:
             for part in group:
                 hasher.add(part)
             writer.write_table(to_arrow(table, group), row_group_size=rows)
-        writer.add_key_value_metadata({METADATA_KEY.decode(): file_header(table, hasher.total)})
+        writer.add_key_value_metadata({METADATA_KEY.decode(): json.dumps(file_header(table, hasher.total))})
 
 
-def file_header(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> str:
-    """Return the JSON header of a table whose rows' hashes add up to this."""
-    head = {
+def file_header(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> dict[str, Any]:
+    """Return the header of a table whose rows' hashes add up to this."""
+    return {
         "kind": table.kind,
         "version": FORMAT_VERSION,
         "columns": table.columns,
         "digest": digest_of(table, row_hashes),
         "header": table.header,
     }
-    return json.dumps(head)
 
 
 def common_metadata(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> bytes:
     """Return the file that makes a folder of Parquet files a table, once all of them are there."""
     sink = pa.BufferOutputStream()
-    schema = row_schema(table.columns).with_metadata({METADATA_KEY: file_header(table, row_hashes)})
+    schema = row_schema(table.columns).with_metadata({METADATA_KEY: json.dumps(file_header(table, row_hashes))})
     pq.write_metadata(schema, sink)
     return bytes(sink.getvalue())
 
@@ -398,7 +397,7 @@ def _file_metadata(path: PathLike) -> dict[bytes, bytes]:
 
 
 def _arrow_metadata(reader: pa.RecordBatchFileReader) -> dict[bytes, bytes]:
-    """Return what stands with the last batch of an Arrow file."""
+    """Return the metadata of an Arrow file, which stand with its last batch."""
     last = reader.num_record_batches - 1
     return dict(reader.get_batch_with_custom_metadata(last).custom_metadata or {}) if last >= 0 else {}
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raregram.errors import InputError, ParameterError
-from raregram.text.tokenize import buffers_of
+from raregram.text.tokenize import buffers_of, strings_at
 
 Shape: TypeAlias = Callable[[str], tuple[str, str]]
 
@@ -137,7 +137,10 @@ def _ascii_shapes(words: pa.Array) -> tuple[pa.Array, pa.Array]:
     closing = pa.array(["", "("]).take(pa.array(((first > starts) & ~wordless).astype(np.int8)))
     shapes = (
         pc.binary_join_element_wise(
-            pa.array(prefixes).take(pa.array(kind.astype(np.int8))), _slices(data, start, edge), closing, ""
+            pa.array(prefixes).take(pa.array(kind.astype(np.int8))),
+            strings_at(data, start, edge - start),
+            closing,
+            "",
         )
         for prefixes, start in ((PREFIXES, near_start), ((*PREFIXES[:-1], "~a"), far_start))
     )
@@ -147,14 +150,6 @@ def _ascii_shapes(words: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 def _cumulated(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     return np.append(np.zeros(1, np.int64), np.cumsum(flags))
-
-
-def _slices(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> pa.Array:
-    """Return the strings between places in some bytes."""
-    sizes = ends - starts
-    bounds = np.append(np.zeros(1, np.int32), np.cumsum(sizes, dtype=np.int32))
-    index = np.arange(bounds[-1]) + np.repeat(starts - bounds[:-1], sizes)
-    return pa.StringArray.from_buffers(len(sizes), pa.py_buffer(bounds), pa.py_buffer(data[index]))
 
 
 @cache

@@ -12,7 +12,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raregram.text.tokenize import Ints, Tokenizer, add_space, buffers_of, expand, split_behind_spaces, split_texts
+from raregram.text.tokenize import (
+    Ints,
+    Tokenizer,
+    add_space,
+    buffers_of,
+    expand,
+    split_behind_spaces,
+    split_texts,
+    strings_at,
+)
 
 Codes: TypeAlias = npt.NDArray[np.int32]
 
@@ -73,10 +82,7 @@ class Encoder:
                 both = np.concatenate([data, text_data]) if len(data) else text_data
                 moved = text_bounds + np.int32(len(data))
                 codes, lengths, starts, sizes = loops.encode_words(both, moved, len(self._known), self._table)
-                bounds = np.append(np.zeros(1, dtype=np.int32), np.cumsum(sizes, dtype=np.int32))
-                offsets = np.arange(bounds[-1]) + np.repeat(starts - bounds[:-1], sizes)
-                new = pa.StringArray.from_buffers(len(sizes), pa.py_buffer(bounds), pa.py_buffer(both[offsets]))
-                return codes, lengths, new
+                return codes, lengths, strings_at(both, starts, sizes)
         spaced = split_behind_spaces(texts) if self.tokenizer.kind == "words" else None
         items, lengths = spaced or split_texts(texts, self.tokenizer.kind)
         if spaced is None:

@@ -51,7 +51,7 @@ class Finding:
 
 
 def corpus_name(config: dict[str, Any]) -> str:
-    """Return what an experiment was made on."""
+    """Return the name of an experiment's corpus and of its tagger."""
     if config["corpus"] != "reuters":
         return ", ".join([config["corpus"]] if isinstance(config["corpus"], str) else config["corpus"])
     return f"Reuters-21578, tagged by {TAGGERS[config['tags']]}"
