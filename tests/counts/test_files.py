@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pickle
@@ -74,14 +75,30 @@ def test_a_flipped_bit_is_an_error_or_changes_nothing(files, tmp_path_factory, l
         assert path.read_bytes() == path.with_name("again").read_bytes()
 
 
-def test_a_changed_frequency_is_noticed(files, tmp_path):
-    table = pq.read_table(files / "good.rgm")
-    f_nu = table["f_nu"].to_pylist()
-    f_nu[0] += 1
-    forged = table.set_column(table.column_names.index("f_nu"), "f_nu", pa.array(f_nu, pa.int64()))
-    write_with_header(forged, header_of(files / "good.rgm"), tmp_path / "forged.rgm")
-    with pytest.raises(FileError, match=r"forged\.rgm is damaged or was altered"):
-        rg.Model.load(tmp_path / "forged.rgm")
+@pytest.mark.parametrize("name", ["good.rgm", "good.counts"])
+def test_a_changed_frequency_is_noticed(files, tmp_path, name):
+    batches, metadata = read_arrow(files / name)
+    place = batches[0].schema.names.index("f_nu" if name == "good.rgm" else "total")
+    values = batches[0].column(place).to_numpy().copy()
+    values[0] += 1
+    forged = batches[0].set_column(place, batches[0].schema.field(place), pa.array(values))
+    write_arrow([forged, *batches[1:]], metadata, tmp_path / "forged")
+    with pytest.raises(FileError, match="forged is damaged or was altered"):
+        (rg.Model.load if name == "good.rgm" else load_counts)(tmp_path / "forged")
+
+
+def read_arrow(path):
+    """Return the record batches of a file, and the metadata of the last one."""
+    reader = pa.ipc.open_file(path)
+    batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+    return batches, reader.get_batch_with_custom_metadata(len(batches) - 1).custom_metadata
+
+
+def write_arrow(batches, metadata, path):
+    with pa.ipc.new_file(path, batches[0].schema) as writer:
+        for batch in batches[:-1]:
+            writer.write_batch(batch)
+        writer.write_batch(batches[-1], custom_metadata=metadata)
 
 
 def header_of(path):
@@ -92,29 +109,52 @@ def write_with_header(table, header, path):
     pq.write_table(table.replace_schema_metadata({storage.METADATA_KEY: json.dumps(header)}), path)
 
 
-def rewrite_header(source, target, change):
-    head = header_of(source)
+def rewrite_header(source, target, change, digest=True):
+    """Write a file with another header, whose digest is right or that of the old one."""
+    batches, metadata = read_arrow(source)
+    head = json.loads(metadata[storage.METADATA_KEY])
     change(head)
-    write_with_header(pq.read_table(source), head, target)
+    text = json.dumps(head)
+    right = hashlib.sha256(text.encode()).hexdigest()
+    old = metadata[storage.HEADER_DIGEST]
+    write_arrow(batches, {storage.METADATA_KEY: text, storage.HEADER_DIGEST: right if digest else old}, target)
 
 
 def test_changed_settings_are_noticed(files, tmp_path):
-    rewrite_header(files / "good.rgm", tmp_path / "forged.rgm", lambda head: head["header"].update(lam=0.5))
+    change = lambda head: head["header"].update(lam=0.5)  # noqa: E731
+    rewrite_header(files / "good.rgm", tmp_path / "forged.rgm", change, digest=False)
     with pytest.raises(FileError, match="was altered"):
         rg.Model.load(tmp_path / "forged.rgm")
 
 
 def test_a_newer_format_asks_for_a_newer_raregram(files, tmp_path):
     rewrite_header(files / "good.rgm", tmp_path / "new.rgm", lambda head: head.update(version=99))
-    with pytest.raises(FileError, match=r"new\.rgm has format version 99; this raregram reads up to 1"):
+    with pytest.raises(FileError, match=r"new\.rgm has format version 99; this raregram reads up to 2"):
         rg.Model.load(tmp_path / "new.rgm")
 
 
-@pytest.mark.parametrize("header", [None, [], {}, {"version": 1}, {"version": "x", "kind": "model"}, 7])
+@pytest.mark.parametrize(
+    ("load", "name", "command"), [(rg.Model.load, "good.rgm", "fit"), (load_counts, "good.counts", "count")]
+)
+def test_an_older_format_names_the_command_that_makes_a_new_file(files, tmp_path, load, name, command):
+    rewrite_header(files / name, tmp_path / "old", lambda head: head.update(version=1))
+    with pytest.raises(FileError, match=rf"old has format version 1, which .* with `raregram {command}`"):
+        load(tmp_path / "old")
+
+
+@pytest.mark.parametrize("header", [None, [], {}, {"version": 2}, {"version": "x", "kind": "model"}, 7])
 def test_a_strange_header_is_refused(files, tmp_path, header):
-    write_with_header(pq.read_table(files / "good.rgm"), header, tmp_path / "odd.rgm")
+    write_with_header(pq.read_table(files / "good.parquet"), header, tmp_path / "odd.rgm")
     with pytest.raises(FileError, match=r"odd\.rgm"):
         rg.Model.load(tmp_path / "odd.rgm")
+
+
+def test_rows_out_of_order_are_no_model(files, tmp_path):
+    table = storage.read(files / "good.rgm", "model")
+    turned = [replace(part, keys=part.keys[::-1], values=part.values[::-1]) for part in table.parts]
+    storage.write(tmp_path / "turned.rgm", replace(table, parts=turned))
+    with pytest.raises(FileError, match=r"turned\.rgm .*truncated or damaged"):
+        rg.Model.load(tmp_path / "turned.rgm")
 
 
 def test_rows_in_any_order_are_the_same_table(files, tmp_path, counts):
@@ -150,7 +190,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_draft(model, files, tmp_path,
     def fail(*_args, **_options):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pq.ParquetWriter, "write_table", fail)
+    monkeypatch.setattr(storage, "_to_batch", fail)
     with pytest.raises(FileError, match=r"cannot write .*kept\.rgm: No space left on device"):
         model.save(path)
     assert path.read_bytes() == before

@@ -519,7 +519,8 @@ def test_a_model_keeps_to_its_room(newswire, newswire_counts, tmp_path, max_byte
     model = rg.fit(newswire_counts, "T", "backoff", max_bytes=max_bytes)
     assert 0.9 * max_bytes < model.nbytes <= max_bytes  # everything would take 60,000
     model.save(tmp_path / "a.rgm")
-    assert os.path.getsize(tmp_path / "a.rgm") < max_bytes  # noqa: PTH202
+    fixed = 600 * (1 + len(list(model.estimator.rows())))  # what a batch of an Arrow file takes besides its rows
+    assert os.path.getsize(tmp_path / "a.rgm") < max_bytes + fixed  # noqa: PTH202
     loaded = rg.Model.load(tmp_path / "a.rgm")
     assert loaded.nbytes <= max_bytes
     same_models(model, loaded, newswire[0][:300])

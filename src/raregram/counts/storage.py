@@ -2,9 +2,9 @@
 
 A row is one span of one N-gram: `start` and `end` (positions), `items` (strings) and whole-number columns.
 
-- Count tables are Arrow files (IPC), since they are large: `items` is dictionary-encoded, so that the file holds one
-  vocabulary and codes. A record batch has sorted rows of one span and a checksum. A span is read when it is needed.
-- Models, and the parts of count tables that Spark tasks write, are Parquet with the strings themselves.
+- Files are Arrow files (IPC): `items` is dictionary-encoded, so that a file holds one vocabulary and codes. A record
+  batch has sorted rows of one span and a checksum. The rows of a span are read when they are needed.
+- The parts of count tables that Spark tasks write, and exported tables, are Parquet with the strings themselves.
 
 Either way a JSON header says the kind of file, the format version and a digest of everything else. Files are data:
 nothing in them is executed.
@@ -30,10 +30,10 @@ import pyarrow.parquet as pq
 from raregram.atomic import PathLike, atomic_path
 from raregram.counts.spans import Span, span_order
 from raregram.errors import FileError
-from raregram.text.tokenize import buffers_of
+from raregram.text.tokenize import buffers_of, without_bitmap
 from raregram.text.vocabulary import Codes, build_vocabulary
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 ROW_GROUP = 1 << 20  # values written at a time
 ROW_BYTES = 32  # that a row takes in memory, at least
 MOST_PACKED = 1000  # bytes in memory for one on disk: rows differ from each other, so they cannot be packed so well
@@ -128,12 +128,11 @@ def digest_of(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> str:
 
 def write(path: PathLike, table: SpanTable) -> None:
     """Write a table, some rows at a time, under its final name only when it is whole."""
-    if table.kind == "model":
-        write_parquet(path, table)
-        return
     hasher, batches = Hasher(table), []
     schema = _coded_schema(table)
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    # Count tables are large, and written again and again; models are small, and sent around.
+    codec = "lz4" if table.kind == "counts" else pa.Codec("zstd", 12)
+    options = pa.ipc.IpcWriteOptions(compression=codec)
     with (
         atomic_path(path) as temporary,
         pa.OSFile(str(temporary), "wb") as file,
@@ -179,8 +178,9 @@ class StoredRows(Mapping[Span, SpanRows]):
     def __init__(self, path: PathLike, reader: pa.RecordBatchFileReader, head: dict[str, Any]) -> None:
         self.path, self.reader, self.head = path, reader, head
         n = int(head["header"]["n"])
-        spans = sorted((Span.from_columns(a, b, n) for a, b in head["header"]["spans"]), key=span_order)
-        self._batches: dict[Span, list[int]] = {span: [] for span in spans}
+        columns = [*head["header"].get("spans", []), *((start, end) for start, end, _, _ in head["batches"])]
+        spans = {Span.from_columns(start, end, n) for start, end in columns}
+        self._batches: dict[Span, list[int]] = {span: [] for span in sorted(spans, key=span_order)}
         for number, (start, end, _, _) in enumerate(head["batches"]):
             self._batches[Span.from_columns(start, end, n)].append(number)
         self._read: dict[Span, SpanRows] = {}
@@ -212,7 +212,10 @@ class StoredRows(Mapping[Span, SpanRows]):
                 part.values[:, place] = np.asarray(batch.column(name))
             if _checksum(part) != self.head["batches"][number][3]:
                 raise FileError(f"{self.path} is damaged or was altered: its content does not match its checksum")
-            check_rows(part, self.head["header"]["totals"], len(batch.column("items").values.dictionary))
+            if size and not 0 <= part.keys.min() <= part.keys.max() < len(batch.column("items").values.dictionary):
+                raise ValueError("a code is not in the vocabulary")
+            if "totals" in self.head["header"]:
+                check_rows(part, self.head["header"]["totals"])
         return SpanRows(span, keys, values)
 
     def __iter__(self) -> Iterator[Span]:
@@ -231,7 +234,7 @@ class StoredRows(Mapping[Span, SpanRows]):
         return sum(rows for *_, rows, _ in self.head["batches"])
 
 
-def check_rows(part: SpanRows, totals: Sequence[int], items: int) -> None:
+def check_rows(part: SpanRows, totals: Sequence[int]) -> None:
     """Raise `ValueError` for rows that no counting gives, in a file that someone made by hand."""
     of_all = part.values[:, 0]
     sound = all(  # at each target, and outside of it
@@ -241,7 +244,7 @@ def check_rows(part: SpanRows, totals: Sequence[int], items: int) -> None:
         and (of_all - column).max(initial=0) <= totals[0] - total
         for column, total in zip(part.values.T, totals, strict=True)
     )
-    if not sound or (len(part) and not 0 <= part.keys.min() <= part.keys.max() < items):
+    if not sound:
         raise ValueError("a row cannot be in this table")
 
 
@@ -253,9 +256,8 @@ def _open_arrow(path: PathLike) -> pa.RecordBatchFileReader:
 def write_parquet(path: PathLike, table: SpanTable) -> None:
     """Write a table as Parquet with the strings themselves, which any SQL engine reads."""
     hasher = Hasher(table)
-    # Models are small, written once and sent around; count tables may be large, and are written again and again.
-    options = {"compression": "zstd", "compression_level": 9 if table.kind == "model" else 1}
-    with atomic_path(path) as temporary, pq.ParquetWriter(temporary, row_schema(table.columns), **options) as writer:
+    schema = row_schema(table.columns)
+    with atomic_path(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
         rows = max(ROW_GROUP // (3 + len(table.columns)), 1)
         for group in _row_groups(table.parts, rows):
             for part in group:
@@ -315,8 +317,7 @@ def read(path: PathLike, kind: str) -> SpanTable:
         raise FileError(f"{path} is a raregram {head['kind']} file, expected a {kind} file")
     with damage_named(path):
         if reader is not None:
-            items = reader.get_batch(reader.num_record_batches - 1).column("items").values.dictionary
-            items.validate(full=True)
+            items = _vocabulary(reader)
             if _checksum_of_items(items) != head["vocabulary"]:
                 raise FileError(f"{path} is damaged or was altered: its vocabulary does not match its checksum")
             rows = StoredRows(path, reader, head)
@@ -326,6 +327,15 @@ def read(path: PathLike, kind: str) -> SpanTable:
         if table.digest() != head["digest"]:
             raise FileError(f"{path} is damaged or was altered: its content does not match its digest")
     return table
+
+
+def _vocabulary(reader: pa.RecordBatchFileReader) -> pa.Array:
+    """Return the items of an Arrow file, which all of its batches share."""
+    items = reader.get_batch(reader.num_record_batches - 1).column("items").values.dictionary
+    items.validate(full=True)
+    if items.null_count:
+        raise ValueError("an item is missing")
+    return without_bitmap(items)
 
 
 def _read_rows(path: Path, columns: Sequence[str]) -> pa.Table:
@@ -375,6 +385,12 @@ def read_header(path: PathLike, reader: pa.RecordBatchFileReader | None = None) 
             raise FileError(
                 f"{path} has format version {head['version']}; this raregram reads up to {FORMAT_VERSION}. "
                 "Install a newer raregram"
+            )
+        if head["version"] < FORMAT_VERSION:
+            command = "fit" if head["kind"] == "model" else "count"
+            raise FileError(
+                f"{path} has format version {head['version']}, which this raregram no longer reads. "
+                f"Make it anew with `raregram {command}`"
             )
         optional = {name: head[name] for name in ("batches", "vocabulary") if name in head}
         return {**{name: head[name] for name in ("kind", "version", "columns", "digest", "header")}, **optional}
@@ -429,8 +445,10 @@ def row_schema(columns: Sequence[str]) -> pa.Schema:
 
 def _coded_schema(table: SpanTable) -> pa.Schema:
     """Return the schema of an Arrow file: codes instead of strings, and numbers no wider than the totals need."""
-    plain = row_schema(table.columns)
-    value = pa.int32() if max(table.header["totals"]) < 2**31 else pa.int64()
+    plain, head = row_schema(table.columns), table.header
+    # In a model, an item at whatever position counts at all of them.
+    largest = max(head["totals"]) if "totals" in head else table.n * max(head["n_nu"], head["n_de"])
+    value = pa.int32() if largest < 2**31 else pa.int64()
     items = pa.field("items", pa.list_(pa.dictionary(pa.int32(), pa.string())))
     return pa.schema([*list(plain)[:2], items, *(pa.field(name, value) for name in table.columns)])
 

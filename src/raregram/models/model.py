@@ -281,9 +281,20 @@ def _check_rows(settings: Settings, rows: Mapping[Span, SpanRows]) -> None:
     if not set(rows) <= set(ESTIMATORS[settings.estimator].required_spans(settings)):
         raise ValueError("there are spans that the estimator does not have")
     for span, part in rows.items():
+        if not _in_order(part.keys):
+            raise ValueError("rows are not in order")
         times = settings.n if span.layer == "any" else 1  # an item at whatever position may be everywhere
         if (part.values > np.array([settings.n_nu, settings.n_de, 1]) * [times, times, 1]).any():
             raise ValueError("a frequency is above its total")
+
+
+def _in_order(keys: Codes) -> bool:
+    """Whether rows are sorted, and no two are equal."""
+    less = np.zeros(max(len(keys) - 1, 0), dtype=bool)
+    for column in keys.T[::-1]:
+        before, after = column[:-1], column[1:]
+        less = (before < after) | ((before == after) & less)
+    return bool(less.all())
 
 
 def gather(codes: Codes, keys: Codes, nearest: int) -> Codes:
