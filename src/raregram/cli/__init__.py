@@ -33,6 +33,8 @@ def main() -> NoReturn:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for as long as the process lives
         elif mode == "w":
             getattr(sys, name).reconfigure(errors="backslashreplace")
+    asked = [info for info in app.registered_commands if info.callback.__name__ in sys.argv[1:2]]  # type: ignore[union-attr]
+    app.registered_commands = asked or app.registered_commands  # to set up all takes a tenth of a second
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", RaregramWarning)

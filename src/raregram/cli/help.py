@@ -7,6 +7,8 @@ from typing import Any
 
 from typer.core import TyperCommand
 
+from raregram.cli.startup import leave_pandas_out
+
 WIDTH = 110  # columns at most
 GROUPS = {
     "Input": (
@@ -27,7 +29,12 @@ LONGEST_METAVAR = 70  # characters; longer lists of choices are in the text
 
 
 class Command(TyperCommand):
-    """A command whose help shows options in groups, if there are many of them."""
+    """A command that starts fast, and whose help shows options in groups, if there are many of them."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        leave_pandas_out()
+        return super().invoke(ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then the options by group."""

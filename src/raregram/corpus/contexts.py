@@ -5,6 +5,7 @@ Every reader streams. A batch has the location of its rows, so that an error can
 
 from __future__ import annotations
 
+import codecs
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -31,7 +32,7 @@ from raregram.corpus.formats.csv import csv_batches
 from raregram.corpus.formats.parquet import parquet_batches
 from raregram.corpus.log import ReadingLog
 from raregram.errors import FileError, InputError, name_some, shorten
-from raregram.text.tokenize import is_list, is_text
+from raregram.text.tokenize import buffers_of, is_list, is_text
 
 READ_BYTES = 1 << 22  # of text at a time; a pipe gives what it has
 ROWS = 1 << 16  # of a table at a time
@@ -174,15 +175,21 @@ def _read_text(path: str, log: ReadingLog) -> Iterator[Batch]:
 def _parse_lines(data: bytes, location: Location, log: ReadingLog) -> Iterator[Batch]:
     """Yield the lines as batches; a line with invalid bytes is skipped, or raises behind those before it."""
     while data:
+        valid, bad = data, False
         try:
-            valid, bad = data.decode(), False
+            if not data.isascii():
+                data.decode()
         except UnicodeDecodeError as error:
             cut = data.rfind(b"\n", 0, error.start) + 1
-            valid, bad = data[:cut].decode(), True
+            valid, bad = data[:cut], True
         if location.first == 1:
-            valid = valid.removeprefix("\ufeff")  # the byte order mark that some editors write
+            valid = valid.removeprefix(codecs.BOM_UTF8)  # the byte order mark that some editors write
         if valid:
-            lines = pc.split_pattern(pa.array([valid.removesuffix("\n")]), "\n")[0].values
+            valid = valid.removesuffix(b"\n")
+            whole = pa.StringArray.from_buffers(
+                1, pa.array([0, len(valid)], pa.int32()).buffers()[1], pa.py_buffer(valid)
+            )
+            lines = pc.split_pattern(whole, "\n")[0].values
             columns = split_labels(lines, location.name)
             yield Batch(location, columns.pop("ngram"), columns)
         if not bad:
@@ -201,9 +208,9 @@ def split_labels(lines: pa.Array, where: Callable[[int], str]) -> dict[str, pa.A
     lines = pc.utf8_rtrim(lines, characters="\r\n")
     if len(lines) and pc.all(pc.starts_with(lines, FASTTEXT)).as_py():
         return _split_fasttext(lines)
-    tabs = np.asarray(pc.find_substring(lines, "\t")) >= 0
-    if not tabs.any():
+    if not (buffers_of(lines)[0] == ord("\t")).any():
         return {"ngram": lines}
+    tabs = np.asarray(pc.find_substring(lines, "\t")) >= 0
     if not tabs.all():
         row = int(np.flatnonzero(~tabs)[0])
         raise InputError(f"{where(row)} has no label, but others have: expected label<TAB>items", row)

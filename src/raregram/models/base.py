@@ -248,7 +248,7 @@ class Estimator(ABC):
         """How many codes there are beside `ABSENT`."""
         return len(self.items)
 
-    def encode_unknown(self, items: Sequence[str], remember: bool = True) -> tuple[Codes, Codes]:
+    def encode_unknown(self, items: pa.Array, remember: bool = True) -> tuple[Codes, Codes]:
         """Return the codes of items outside of `items`, next to the boundary and elsewhere; shapes may be cached."""
         codes = np.full(len(items), ABSENT, dtype=np.int32)
         return codes, codes

@@ -121,7 +121,9 @@ class Model:
         NaN where both are 0; `smoothed` with lam = 0 is `mle`.
         """
         ngrams = _as_sequence(ngrams)
-        estimator = self._prepared if len(ngrams) > len(self.items) else self.estimator
+        if len(ngrams) > len(self.items):
+            self.prepare()
+        estimator = vars(self).get("_prepared", self.estimator)
         return np.concatenate([np.empty(0), *map(estimator.score, self._parts(ngrams))])
 
     def ratio(self, ngrams: NGramsLike) -> Floats:
@@ -233,7 +235,7 @@ class Model:
         """Return codes next to the boundary and elsewhere, those of the unknown items by their shapes; see above."""
         both = np.stack([np.append(codes, np.int32(MISSING))] * 2)
         if len(unknown) and self.estimator.uses_shapes:
-            both[:, :-1][:, codes == ABSENT] = self.estimator.encode_unknown(unknown.to_pylist(), self.remember)
+            both[:, :-1][:, codes == ABSENT] = self.estimator.encode_unknown(unknown, self.remember)
         if self.settings.pad:
             both[:, -1] = self._pad_codes
         return both
@@ -241,16 +243,18 @@ class Model:
     @cached_property
     def _pad_codes(self) -> Codes:
         """The codes of a pad, next to the boundary and elsewhere."""
-        code = self._look_up(pa.array([PAD]))
-        return np.ravel(self.estimator.encode_unknown([PAD]) if code[0] == ABSENT else (code, code))
+        pad = pa.array([PAD])
+        code = self._look_up(pad)
+        return np.ravel(self.estimator.encode_unknown(pad) if code[0] == ABSENT else (code, code))
 
     def _look_up(self, items: pa.Array) -> Codes:
         """Return the code of each item, `ABSENT` where the model does not know it."""
         return encode_items(items, self.items)
 
-    @cached_property
-    def _prepared(self) -> Estimator:
-        return self.estimator.prepared()
+    def prepare(self) -> None:
+        """Build the tables with which many contexts are scored faster; `log_ratio` does it where it is given many."""
+        if "_prepared" not in vars(self):
+            vars(self)["_prepared"] = self.estimator.prepared()
 
     @cached_property
     def _encoder(self) -> Encoder:

@@ -39,7 +39,7 @@ class ReadyModel(Model):
         codes = [get(item, ABSENT) for item in items]
         if ABSENT in codes and self.estimator.uses_shapes:
             unknown = [position for position, code in enumerate(codes) if code == ABSENT]
-            pairs = self.estimator.encode_unknown([items[position] for position in unknown], remember=False)
+            pairs = self.estimator.encode_unknown(pa.array([items[position] for position in unknown]), remember=False)
             nearest, elsewhere = (pair.tolist() for pair in pairs)
             for row, position in enumerate(unknown):
                 codes[position] = (nearest if position == self.settings.nearest else elsewhere)[row]

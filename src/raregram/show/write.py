@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,7 +28,7 @@ from raregram.corpus.documents import COMPRESSIONS, Location
 from raregram.errors import CONTROLS, InputError, ParameterError, printable
 from raregram.measure.results import Results, show_value
 from raregram.measure.score import BOUNDARY, VISIBLE_SPACE
-from raregram.text.tokenize import is_list, is_text
+from raregram.text.tokenize import buffers_of, is_list, is_text
 
 Columns = Mapping[str, pa.Array]
 Scores = Columns  # those that scoring adds
@@ -82,11 +83,9 @@ def _text_writer(sink: BinaryIO, heads: Sequence[Batch], _: pa.Schema, kind: str
         assert lines is not None
         columns = [pc.round(values, DIGITS).cast(pa.string()) for values in scores.values()]
         columns += [_label_texts(batch)] if labelled else []
-        rows = pc.binary_join_element_wise(*columns, lines(), "\t")
-        if len(rows):
-            joined = pc.binary_join(pa.ListArray.from_arrays([0, len(rows)], rows), "\n")
-            sink.write(bytes(joined[0].as_buffer()) + b"\n")
-            sink.flush()
+        tabbed = chain.from_iterable((column, "\t") for column in columns)
+        sink.write(buffers_of(pc.binary_join_element_wise(*tabbed, lines(), "\n", ""))[0].data)
+        sink.flush()
 
     yield write
 

@@ -20,7 +20,6 @@ from raregram.text.tokenize import (
     expand,
     is_list,
     is_text,
-    split_behind_spaces,
     split_texts,
 )
 
@@ -30,6 +29,7 @@ Where: TypeAlias = Callable[[int], str]
 CHUNK = 1 << 16  # N-grams handled at a time: small enough for the cache, large enough to forget Python
 LONGEST_NGRAM = int(N.at_most)  # items
 PLAIN = Tokenizer()
+SPACE = ord(" ")
 WITHIN_LINE = rf"[{CONTROLS}]|\\(?=[xu])"  # what is escaped in a line of text; what looks like an escape, too
 WITHIN_WORD = rf"\s|{WITHIN_LINE}"  # and in a word of it
 
@@ -92,22 +92,32 @@ class NGrams:
 
 
 def are_lines(texts: pa.Array, tokenizer: Tokenizer) -> bool:
-    """Whether N-grams as strings are already as `NGrams.lines` gives them: plain ASCII, single spaces."""
+    """Whether N-grams as strings are already as `NGrams.lines` gives them, which holds for most."""
     if not tokenizer.is_plain or not _is_printable(texts, spaces=True):
         return False
-    return tokenizer.kind == "letters" or split_behind_spaces(texts) is not None
+    data, bounds = buffers_of(texts)
+    starts, ends = bounds[:-1], bounds[1:]
+    if tokenizer.kind == "letters" or not len(texts):
+        return True
+    one_space = (starts < ends).all() and not (data[starts] == SPACE).any() and not (data[ends - 1] == SPACE).any()
+    is_space = data == SPACE
+    return bool(one_space and not (is_space[1:] & is_space[:-1]).any())
 
 
 def _is_printable(texts: pa.Array, spaces: bool) -> bool:
-    """Whether strings are printable ASCII without a backslash, with spaces or without."""
+    """Whether strings have no control characters, backslashes or white space, spaces aside."""
     data = buffers_of(texts)[0]
-    return not ((data < (0x20 if spaces else 0x21)) | (data > 0x7E) | (data == ord("\\"))).any()
+    if (data == ord("\\")).any() or not (spaces or (data != SPACE).all()):
+        return False
+    is_plain = data - np.uint8(SPACE) < 0x7F - SPACE  # in ASCII; what is lower goes round to the top
+    return bool(is_plain.all() or data.tobytes().decode().isprintable())
 
 
 def chunks(ngrams: NGramsLike, size: int = CHUNK) -> Iterator[tuple[int, NGramsLike]]:
-    """Yield (first row, part) for a long sequence, so that memory stays flat."""
-    for first in range(0, len(ngrams), size):
-        yield first, ngrams[first : first + size]
+    """Yield (first row, part) for a long sequence, so that memory stays flat; the parts have about the same size."""
+    even = -(-len(ngrams) // max(-(-len(ngrams) // size), 1)) or 1
+    for first in range(0, len(ngrams), even):
+        yield first, ngrams[first : first + even]
 
 
 def nearest_items(lengths: Ints, n: int, side: str) -> tuple[Ints, npt.NDArray[np.bool_]]:

@@ -86,9 +86,9 @@ def shape_function(name: str, remember: bool = True) -> Shape:
     return _wrapped(name, SHAPES[name], remember)
 
 
-def shapes_of(items: pa.Array, name: str) -> tuple[pa.Array, pa.Array]:
+def shapes_of(items: pa.Array, name: str, remember: bool = True) -> tuple[pa.Array, pa.Array]:
     """Return the shapes of items next to the boundary, and their shapes further away."""
-    function = shape_function(name)
+    function = shape_function(name, remember)
     if SHAPES[name] is word_shape:
         is_ascii = pc.string_is_ascii(items)
         plain = _ascii_shapes(items.filter(is_ascii))

@@ -1,0 +1,29 @@
+"""What makes commands start fast."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+class _NoPandas:
+    """An import finder by which pandas is not installed."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("no command needs pandas", name=name)
+
+
+def leave_pandas_out() -> None:
+    """Keep Arrow from importing pandas, which takes as long as all the rest.
+
+    Arrow imports it, where it is installed, to see whether a list is a DataFrame; it asks only once.
+    """
+    import pyarrow as pa
+
+    finder: Any = _NoPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        pa.array([0])
+    finally:
+        sys.meta_path.remove(finder)
