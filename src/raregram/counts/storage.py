@@ -131,7 +131,7 @@ def write(path: PathLike, table: SpanTable) -> None:
     hasher, batches = Hasher(table), []
     schema = _coded_schema(table)
     # Count tables are large, and written again and again; models are small, and sent around.
-    codec = "lz4" if table.kind == "counts" else pa.Codec("zstd", 12)
+    codec = "lz4" if table.kind == "counts" else pa.Codec("zstd", 3)
     options = pa.ipc.IpcWriteOptions(compression=codec)
     with (
         atomic_path(path) as temporary,
@@ -141,30 +141,34 @@ def write(path: PathLike, table: SpanTable) -> None:
         for group in _row_groups(table.parts, BATCH, one_span=True):
             part = join_rows(group[0].span, group, len(table.columns))
             hasher.add(part)
-            batches.append([*part.span.columns(table.n), len(part), _checksum(part)])
-            writer.write_batch(_to_batch(part, table, schema))
+            columns = [column.astype(schema.field(3).type.to_pandas_dtype()) for column in part.values.T]
+            batches.append([*part.span.columns(table.n), len(part), _checksum(part.keys, columns)])
+            writer.write_batch(_to_batch(part, columns, table, schema))
         head = file_header(table, hasher.total)
         text = json.dumps({**head, "batches": batches, "vocabulary": _checksum_of_items(table.items)})
         metadata = {METADATA_KEY: text, HEADER_DIGEST: hashlib.sha256(text.encode()).hexdigest()}
         # The header is known only now, so it stands with an empty batch at the end.
         empty = SpanRows(Span("item", 0, 1), np.empty((0, 1), np.int32), np.empty((0, len(table.columns)), np.int64))
-        writer.write_batch(_to_batch(empty, table, schema), custom_metadata=metadata)
+        writer.write_batch(_to_batch(empty, empty.values.T, table, schema), custom_metadata=metadata)
 
 
-def _to_batch(part: SpanRows, table: SpanTable, schema: pa.Schema) -> pa.RecordBatch:
+def _to_batch(part: SpanRows, columns: Any, table: SpanTable, schema: pa.Schema) -> pa.RecordBatch:
     """Lay rows of one span out as a record batch whose items are codes."""
     start, end = part.span.columns(table.n)
     offsets = pa.array(np.arange(len(part) + 1, dtype=np.int32) * part.span.width)
     codes = pa.DictionaryArray.from_arrays(pa.array(part.keys.ravel()), table.items)
     positions = (pa.array(np.full(len(part), place, dtype=np.int16)) for place in (start, end))
-    value = schema.field(3).type.to_pandas_dtype()
-    values = (pa.array(column.astype(value)) for column in part.values.T)
-    columns = [*positions, pa.ListArray.from_arrays(offsets, codes), *values]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    values = (pa.array(column, schema.field(3).type) for column in columns)
+    arrays = [*positions, pa.ListArray.from_arrays(offsets, codes), *values]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _checksum(part: SpanRows) -> int:
-    return zlib.crc32(np.ascontiguousarray(part.values).data, zlib.crc32(np.ascontiguousarray(part.keys).data))
+def _checksum(keys: Codes, columns: Sequence[npt.NDArray[Any]]) -> int:
+    """Return a checksum of rows as a file has them."""
+    found = zlib.crc32(np.ascontiguousarray(keys).data)
+    for column in columns:
+        found = zlib.crc32(np.ascontiguousarray(column).data, found)
+    return found
 
 
 def _checksum_of_items(items: pa.Array) -> int:
@@ -204,19 +208,36 @@ class StoredRows(Mapping[Span, SpanRows]):
         keys = np.empty((sum(sizes), span.width), dtype=np.int32)
         values = np.empty((sum(sizes), len(self.head["columns"])), dtype=np.int64)
         for number, size, end in zip(numbers, sizes, np.cumsum(sizes).tolist(), strict=True):
-            batch = self.reader.get_batch(number)
-            batch.validate()
-            part = SpanRows(span, keys[end - size : end], values[end - size : end])
-            part.keys[:] = np.asarray(batch.column("items").values.indices).reshape(part.keys.shape)
-            for place, name in enumerate(self.head["columns"]):
-                part.values[:, place] = np.asarray(batch.column(name))
-            if _checksum(part) != self.head["batches"][number][3]:
-                raise FileError(f"{self.path} is damaged or was altered: its content does not match its checksum")
-            if size and not 0 <= part.keys.min() <= part.keys.max() < len(batch.column("items").values.dictionary):
-                raise ValueError("a code is not in the vocabulary")
-            if "totals" in self.head["header"]:
-                check_rows(part, self.head["header"]["totals"])
+            keys[end - size : end], columns = self._read_batch(span, number)
+            for place, column in enumerate(columns):
+                values[end - size : end, place] = column
         return SpanRows(span, keys, values)
+
+    def stream(self, span: Span) -> Iterator[SpanRows]:
+        """Yield the rows of a span batch by batch, without keeping them."""
+        if span in self._read:
+            yield self._read[span]
+            return
+        for number in self._batches[span]:
+            with damage_named(self.path):
+                keys, columns = self._read_batch(span, number)
+            yield SpanRows(span, keys, np.column_stack(columns).astype(np.int64, copy=False))
+
+    def _read_batch(self, span: Span, number: int) -> tuple[Codes, list[npt.NDArray[Any]]]:
+        """Read and check one batch; return its keys and columns as the file has them."""
+        size, checksum = self.head["batches"][number][2:]
+        batch = self.reader.get_batch(number)
+        batch.validate()
+        items = batch.column("items").values
+        keys = np.asarray(items.indices).reshape(size, span.width)
+        columns = [np.asarray(batch.column(name)) for name in self.head["columns"]]
+        if _checksum(keys, columns) != checksum:
+            raise FileError(f"{self.path} is damaged or was altered: its content does not match its checksum")
+        if size and not 0 <= keys.min() <= keys.max() < len(items.dictionary):
+            raise ValueError("a code is not in the vocabulary")
+        if "totals" in self.head["header"]:
+            check_rows(columns, self.head["header"]["totals"])
+        return keys, columns
 
     def __iter__(self) -> Iterator[Span]:
         """Yield the spans, shorter ones first."""
@@ -234,15 +255,15 @@ class StoredRows(Mapping[Span, SpanRows]):
         return sum(rows for *_, rows, _ in self.head["batches"])
 
 
-def check_rows(part: SpanRows, totals: Sequence[int]) -> None:
-    """Raise `ValueError` for rows that no counting gives, in a file that someone made by hand."""
-    of_all = part.values[:, 0]
+def check_rows(columns: Sequence[npt.NDArray[Any]], totals: Sequence[int]) -> None:
+    """Raise `ValueError` for frequencies that no counting gives, in a file that someone made by hand."""
+    of_all = columns[0]
     sound = all(  # at each target, and outside of it
         column.min(initial=0) >= 0
         and column.max(initial=0) <= total
         and (of_all - column).min(initial=0) >= 0
         and (of_all - column).max(initial=0) <= totals[0] - total
-        for column, total in zip(part.values.T, totals, strict=True)
+        for column, total in zip(columns, totals, strict=True)
     )
     if not sound:
         raise ValueError("a row cannot be in this table")

@@ -5,7 +5,7 @@ It is all that any estimator needs. Two tables merge by adding and subtract exac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -204,9 +204,21 @@ class Counts:
         """Return a digest of the content: equal tables have equal digests, however they were made."""
         return self.known_digest or self.as_table().digest()
 
-    def frequencies(self, span: Span, target: str, denominator: str = DENOMINATOR.default) -> tuple[Ints, Ints]:
-        """Return f_nu and f_de of every row of a span."""
-        values = self.rows[span].values
+    def stream(self, span: Span) -> Iterator[SpanRows]:
+        """Yield the rows of a span, some at a time; those of a file are read, and not kept in memory."""
+        if isinstance(self.rows, StoredRows):
+            yield from self.rows.stream(span)
+            return
+        part = self.rows[span]
+        for first in range(0, len(part), storage.BATCH):
+            some = slice(first, first + storage.BATCH)
+            yield SpanRows(span, part.keys[some], part.values[some])
+
+    def frequencies(
+        self, rows: Span | SpanRows, target: str, denominator: str = DENOMINATOR.default
+    ) -> tuple[Ints, Ints]:
+        """Return f_nu and f_de of every row of a span, or of some of its rows."""
+        values = (self.rows[rows] if isinstance(rows, Span) else rows).values
         return _against(values[:, self.column(target)], values[:, 0], denominator)
 
     def sizes(self, target: str, denominator: str = DENOMINATOR.default) -> tuple[int, int]:
@@ -444,7 +456,7 @@ def _check_sound(counts: Counts) -> None:
         raise ValueError("a target has more contexts than there are")
     if not isinstance(counts.rows, StoredRows):  # those are checked as they are read
         for part in counts.rows.values():
-            storage.check_rows(part, counts.totals.tolist())
+            storage.check_rows(part.values.T, counts.totals.tolist())
 
 
 def check_total(total: int) -> None:

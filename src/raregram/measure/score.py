@@ -188,7 +188,7 @@ def score_columns(name: str, interval: bool) -> pa.Schema:
 def score_input(model: Model, found: Input, level: float | None = None) -> Iterator[Scored]:
     """Yield rows with their scores, a batch at a time; at a row that cannot be scored, first those before it."""
     if level is not None:
-        model.interval([], level)  # raises before anything is read
+        model.margin([], level)  # raises before anything is read
     rows = 0
     if found.contexts is None:
         for documents in found.documents:
@@ -232,7 +232,8 @@ def scores_of(model: Model, ngrams: NGramsLike, level: float | None = None) -> l
     if level is None:
         return [pa.array(model.log_ratio(ngrams))]
     codes = model.encode(ngrams)
-    return [pa.array(values) for values in (model.log_ratio(codes), *model.interval(codes, level).T.copy())]
+    middle, margin = model.log_ratio(codes), model.margin(codes, level)
+    return [pa.array(values) for values in (middle, middle - margin, middle + margin)]
 
 
 def ngram_lines(model: Model, ngrams: NGramsLike) -> pa.Array:

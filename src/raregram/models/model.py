@@ -121,9 +121,7 @@ class Model:
         NaN where both are 0; `smoothed` with lam = 0 is `mle`.
         """
         ngrams = _as_sequence(ngrams)
-        if len(ngrams) > len(self.items):
-            self.prepare()
-        estimator = vars(self).get("_prepared", self.estimator)
+        estimator = self._estimator_for(ngrams)
         return np.concatenate([np.empty(0), *map(estimator.score, self._parts(ngrams))])
 
     def ratio(self, ngrams: NGramsLike) -> Floats:
@@ -141,6 +139,13 @@ class Model:
             ngrams: as for `log_ratio`.
             level: the probability that the interval is meant to cover.
         """
+        ngrams = _as_sequence(ngrams)
+        codes = self.encode(ngrams)
+        middle, margin = self.log_ratio(codes), self.margin(codes, level)
+        return np.column_stack([middle - margin, middle + margin])
+
+    def margin(self, ngrams: NGramsLike, level: Any = LEVEL.default) -> Floats:
+        """Return how far the interval of each N-gram reaches from its log ratio; see `interval`."""
         if isinstance(level, bool) or not isinstance(level, Real) or not 0 < level < 1:  # type: ignore[operator]
             raise must_be("level", "interval", "a number between 0 and 1", level)
         if not self.estimator.has_variance:
@@ -148,12 +153,9 @@ class Model:
                 f"the estimator {self.settings.estimator!r} has no interval: an N-gram never seen would have none. "
                 "Fit 'backoff', 'product' or 'selective'"
             )
-        parts = [np.empty((0, 2))]
-        for part in self._parts(_as_sequence(ngrams)):
-            middle = self.estimator.score(part)
-            reach = intervals.half_width(self.estimator.variance(part), float(level))
-            parts.append(np.column_stack([middle - reach, middle + reach]))
-        return np.concatenate(parts)
+        ngrams = _as_sequence(ngrams)
+        variances = map(self._estimator_for(ngrams).variance, self._parts(ngrams))
+        return intervals.half_width(np.concatenate([np.empty(0), *variances]), float(level))
 
     def explain(self, ngram: str | Sequence[str]) -> Explanation:
         """Return the terms of one N-gram's log ratio: one per item, or just one for the whole N-gram."""
@@ -250,6 +252,13 @@ class Model:
     def _look_up(self, items: pa.Array) -> Codes:
         """Return the code of each item, `ABSENT` where the model does not know it."""
         return encode_items(items, self.items)
+
+    def _estimator_for(self, ngrams: NGramsLike) -> Estimator:
+        """Return the estimator, prepared if there are many N-grams or were before."""
+        if len(ngrams) > len(self.items):
+            self.prepare()
+        found: Estimator = vars(self).get("_prepared", self.estimator)
+        return found
 
     def prepare(self) -> None:
         """Build the tables with which many contexts are scored faster; `log_ratio` does it where it is given many."""

@@ -319,16 +319,32 @@ class Backoff(Estimator):
     def trace(self, codes: Codes) -> tuple[Trace, Trace]:
         """Return the units and corrections of contexts, by shapes and by items."""
         p, columns = self.settings.params, self._columns(codes)
-        first = self.first_corrections(columns[0])
-        units, shape_units = (
-            np.stack([self.unit_log(distance, column, evidence) for distance, column in enumerate(columns)])
-            for evidence in ("item", "shape")
-        )
+        if self.unit_terms is None:
+            first, units, shape_units = self._unit_parts(columns)
+        else:
+            first = self._tables[0].take(columns[0], axis=1)
+            units, shape_units = (
+                np.stack([row.take(column) for row, column in zip(table, columns, strict=True)])
+                for table in self._tables[1:]
+            )
         shapes = self.shapes.trace(self._shape_columns(columns), shape_units, 0.0, first[0], p.longest_shapes)
         added = np.zeros_like(units)
         added[: p.longest_shapes] = shapes.correction
         known = [np.minimum(column, len(self.items)) for column in columns]
         return shapes, self.words.trace(known, units, added, first[1], p.longest)
+
+    def _unit_parts(self, columns: Columns) -> tuple[Floats, Floats, Floats]:
+        """Return the corrections by suffixes of one, (2, contexts), and the units of items and of shapes."""
+        units, shape_units = (
+            np.stack([self.unit_log(distance, column, evidence) for distance, column in enumerate(columns)])
+            for evidence in ("item", "shape")
+        )
+        return self.first_corrections(columns[0]), units, shape_units
+
+    @cached_property
+    def _tables(self) -> tuple[Floats, Floats, Floats]:
+        """The same for all codes, to look it up."""
+        return self._unit_parts([np.arange(self.num_codes)] * self.settings.n)
 
     def variance(self, codes: Codes) -> Floats:
         """Return the squared coefficient of variation of each context's ratio."""

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from raregram.counts.spans import LayerName, Span
-from raregram.counts.storage import SpanRows
+from raregram.counts.storage import SpanRows, join_rows
 from raregram.counts.table import Counts, Ints, add_up
 from raregram.errors import ParameterError
 from raregram.models import selection
@@ -55,12 +55,13 @@ def evidence(counts: Counts, settings: Settings) -> Rows:
     for span in spans.all():
         if span == spans.anywhere:
             continue
-        f_nu, f_de = counts.frequencies(span, settings.target, settings.denominator)
-        keys, values = counts.rows[span].keys, np.column_stack([f_nu, f_de, np.ones_like(f_nu)])
-        if span.width > 1:
-            telling = (f_nu > 0) | (f_de > 1)
-            keys, values = keys[telling], values[telling]
-        rows[span] = SpanRows(span, keys, values)
+        parts = []
+        for part in counts.stream(span):
+            f_nu, f_de = counts.frequencies(part, settings.target, settings.denominator)
+            telling = np.flatnonzero((f_nu > 0) | (f_de > 1) | (span.width == 1))
+            values = np.column_stack([f_nu[telling], f_de[telling], np.ones_like(telling)])
+            parts.append(SpanRows(span, part.keys[telling], values))
+        rows[span] = join_rows(span, parts, columns=3)
     if spans.longest_shapes:
         units = [rows[spans.unit(distance)] for distance in range(spans.n)]
         keys, values = np.concatenate([part.keys for part in units]), np.concatenate([part.values for part in units])
