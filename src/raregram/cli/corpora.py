@@ -13,7 +13,7 @@ from raregram import options
 from raregram.cli import options as cli
 from raregram.cli.options import argument, described
 from raregram.cli.printing import print_json, report_file, report_skipped, say
-from raregram.errors import InputError, ParameterError
+from raregram.errors import ParameterError
 
 
 def fetch(
@@ -244,16 +244,19 @@ def merge(
     Example: raregram merge 2024.counts 2025.counts --subtract withdrawn.counts --out now.counts
     """
     from raregram.atomic import check_target
+    from raregram.counts import storage
+    from raregram.counts.merging import Combined, check_mergeable
     from raregram.counts.table import Counts
 
     check_target(out)
-    counts = Counts.load(sources[0])
-    for source, sign in [*((more, 1) for more in sources[1:]), *((less, -1) for less in subtract or [])]:
+    tables = [Counts.load(source) for source in (*sources, *(subtract or []))]
+    for source, table in zip([*sources, *(subtract or [])][1:], tables[1:], strict=True):
         try:
-            counts = counts + Counts.load(source) if sign > 0 else counts - Counts.load(source)
-        except (InputError, ParameterError) as error:
-            raise type(error)(f"{source}: {error}") from error
-    counts.drop_rare(min_count).save(out)
+            check_mergeable(tables[0], table)
+        except ParameterError as error:
+            raise ParameterError(f"{source}: {error}") from error
+    signs = [1] * len(sources) + [-1] * len(subtract or [])
+    storage.write(out, Combined(tables, signs).table(min_count))
     report_file(out, as_json, quiet)
 
 

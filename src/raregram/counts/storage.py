@@ -51,7 +51,7 @@ DAMAGE = (
 )  # what a file that is not what it says can make the readers raise
 ARROW = b"ARROW1"  # the first bytes of an Arrow file
 HEADER_DIGEST = b"raregram.sha256"
-BATCH = 1 << 19  # rows
+BATCH = 1 << 17  # rows
 COMMON = "_common_metadata"  # where a folder of Parquet files has its header
 
 

@@ -19,11 +19,11 @@ from raregram.counts import storage
 from raregram.counts.sorting import group_rows
 from raregram.counts.spans import Span, parse_spans, span_names, tuple_of, unit_spans
 from raregram.counts.storage import SpanRows, SpanTable, StoredRows, join_rows
-from raregram.errors import InputError, ParameterError, check_choice, check_count, name_some
+from raregram.errors import InputError, check_choice, check_count, name_some
 from raregram.options import DENOMINATOR, KIND, LOWER, MIN_COUNT, SIDE, SPANS, TOKENIZE
 from raregram.text.ngrams import NGrams, NGramsLike, Where, as_sequence, nth_ngram, parse_ngrams
 from raregram.text.tokenize import Tokenizer, without_bitmap
-from raregram.text.vocabulary import Codes, build_vocabulary
+from raregram.text.vocabulary import Codes
 
 if TYPE_CHECKING:
     from raregram.counts.encode import Encoded
@@ -272,7 +272,9 @@ class Counts:
         """Merge: the table that counting both inputs together would have given."""
         if not isinstance(other, Counts):
             return NotImplemented
-        return self._combine(other, sign=1)
+        from raregram.counts.merging import Combined
+
+        return Combined([self, other], [1, 1]).counts()
 
     def __radd__(self, other: object) -> Counts:
         """Let `sum` add up tables: it starts from 0."""
@@ -282,7 +284,9 @@ class Counts:
         """Take back what was merged: exact, and an error if `other` was never in this table."""
         if not isinstance(other, Counts):
             return NotImplemented
-        return self._combine(other, sign=-1)
+        from raregram.counts.merging import Combined
+
+        return Combined([self, other], [1, -1]).counts()
 
     def __eq__(self, other: object) -> bool:
         """Whether two tables hold the same frequencies of the same spans."""
@@ -323,25 +327,6 @@ class Counts:
         corpus = Corpus(settings)
         corpus.add(encoded)
         return cls.from_table(corpus.table())
-
-    def _combine(self, other: Counts, sign: int) -> Counts:
-        """Add `sign` times another table to this one."""
-        _check_mergeable(self, other)
-        totals = self.totals + sign * other.totals
-        check_total(int(totals[0]))
-        items, into = build_vocabulary(pa.concat_arrays([self.items, other.items]))
-        mine, theirs = into[: len(self.items)], into[len(self.items) :]
-        rows = {}
-        for span, part in self.rows.items():
-            more = other.rows[span]
-            keys = np.concatenate([mine[part.keys], theirs[more.keys]])
-            rows[span] = add_up(span, keys, np.concatenate([part.values, sign * more.values]))
-        combined = replace(self, totals=totals, items=items, rows=rows, known_digest=None)
-        if sign > 0:
-            return combined
-        _check_contains(combined)
-        items, parts = compact(items, [part.at_least(1) for part in rows.values()])
-        return replace(combined, items=items, rows={part.span: part for part in parts})
 
     def drop_rare(self, min_count: int) -> Counts:
         """Return the table without spans of two and more items that were seen less often than `min_count`."""
@@ -456,54 +441,13 @@ def _check_sound(counts: Counts) -> None:
         raise ValueError("a target has more contexts than there are")
     if not isinstance(counts.rows, StoredRows):  # those are checked as they are read
         for part in counts.rows.values():
-            storage.check_rows(part.values.T, counts.totals.tolist())
+            storage.check_rows(list(part.values.T), counts.totals.tolist())
 
 
 def check_total(total: int) -> None:
     """Raise where frequencies are too large to be exact in double precision."""
     if total > LARGEST_TOTAL:
         raise InputError(f"the frequencies add up to {total}, more than 2**53: they would not be exact any more")
-
-
-def _check_mergeable(a: Counts, b: Counts) -> None:
-    """Raise unless two tables count the same things."""
-    for name in ("n", "side", "kind", "tokenize", "lower", "pad", "targets", "spans", "shape"):
-        if getattr(a, name) != getattr(b, name):
-            shown = [
-                span_names(each.spans, each.n) if name == "spans" else repr(getattr(each, name)) for each in (a, b)
-            ]
-            raise ParameterError(f"count tables with different {name} cannot be combined: {' and '.join(shown)}")
-    if a.min_count > 1 or b.min_count > 1:
-        raise ParameterError(
-            "a count table whose rare spans were dropped (min_count) cannot be combined exactly: "
-            "combine the whole tables first, then drop"
-        )
-
-
-def _check_contains(difference: Counts) -> None:
-    """Raise if a subtraction took away what was never there."""
-    targets = ("all", *difference.targets)
-    for span, part in difference.rows.items():
-        # A target's contexts are among all contexts, before and after.
-        bad = np.argwhere((part.values < 0) | (part.values > part.values[:, :1]))
-        if len(bad):
-            row, column = bad[0]
-            items = " ".join(difference.items.take(pa.array(part.keys[row])).to_pylist())
-            raise InputError(
-                f"cannot subtract what was never added: {items!r} at {span.describe()} "
-                f"({targets[column]}) would have the frequency {part.values[row, column]}"
-            )
-    if not _within_totals(difference):
-        raise InputError("cannot subtract what was never added: the other table has more contexts")
-
-
-def _within_totals(counts: Counts) -> bool:
-    """Whether frequencies can be those of so many contexts: at each target, and outside of it."""
-    outside = counts.totals[0] - counts.totals
-    return all(
-        (values >= 0).all() and (values <= counts.totals).all() and (values[:, :1] - values <= outside).all()
-        for values in (counts.totals[None, :], *(part.values for part in counts.rows.values()))
-    ) and bool((outside >= 0).all())
 
 
 def _frequency_column(values: npt.ArrayLike, name: str, rows: int, where: Where) -> Ints:

@@ -1,0 +1,156 @@
+"""Count tables added up and subtracted: a merge of sorted rows, some at a time.
+
+Vocabularies are sorted, so the codes of a common one leave the rows of every table in order. Of tables in files only
+a batch of each is in memory.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from raregram.counts.sorting import find_heads
+from raregram.counts.spans import Span, span_names
+from raregram.counts.storage import SpanRows, SpanTable, join_rows, row_bytes
+from raregram.counts.table import Counts, check_total, counts_columns, counts_header
+from raregram.errors import InputError, ParameterError, check_count
+from raregram.text.tokenize import without_bitmap
+from raregram.text.vocabulary import Codes, build_vocabulary
+
+MORE_CONTEXTS = "cannot subtract what was never added: the other table has more contexts"
+
+
+class Combined:
+    """Several count tables, each added or subtracted."""
+
+    def __init__(self, tables: Sequence[Counts], signs: Sequence[int]) -> None:
+        for other in tables[1:]:
+            check_mergeable(tables[0], other)
+        self.tables, self.signs, self.subtracts = tables, signs, min(signs) < 0
+        self.totals = np.sum([sign * table.totals for table, sign in zip(tables, signs, strict=True)], axis=0)
+        check_total(int(self.totals[0]))
+        self.items, codes = build_vocabulary(pa.concat_arrays([table.items for table in tables]))
+        self._codes = np.split(codes, np.cumsum([len(table.items) for table in tables])[:-1])
+        self._kept = np.arange(len(self.items), dtype=np.int32)
+        if self.subtracts:  # then some items may be gone; all that are left are in units
+            self._union, used = self.items, np.zeros(len(self.items), dtype=bool)
+            for span in tables[0].spans:
+                for part in self.stream(span) if span.width == 1 else ():
+                    used[part.keys] = True
+            if self.totals.min() < 0 or self.totals.max() > self.totals[0]:
+                raise InputError(MORE_CONTEXTS)
+            self.items = without_bitmap(self.items.filter(pa.array(used)))
+            self._kept = (np.cumsum(used) - 1).astype(np.int32)
+
+    def counts(self) -> Counts:
+        """Return the result as a table in memory."""
+        first, columns = self.tables[0], len(self.totals)
+        rows = {span: join_rows(span, list(self.stream(span)), columns) for span in first.spans}
+        return replace(first, totals=self.totals, items=self.items, rows=rows, known_digest=None)
+
+    def table(self, min_count: int = 1) -> SpanTable:
+        """Return the result as a stream of rows, without spans of two and more items that are rarer than this."""
+        check_count("min_count", "merge", min_count)
+        first = replace(self.tables[0], min_count=max(min_count, *(table.min_count for table in self.tables)))
+        header = counts_header(first, first.spans, first.targets, self.totals.tolist())
+        rows = (
+            part if span.width == 1 else part.at_least(min_count)
+            for span in first.spans
+            for part in self.stream(span)
+        )
+        return SpanTable("counts", header, counts_columns(first.targets), self.items, rows)
+
+    def stream(self, span: Span) -> Iterator[SpanRows]:
+        """Yield the rows of a span in order, some at a time."""
+
+        def rows(table: Counts, codes: Codes, sign: int) -> Iterator[SpanRows]:
+            for part in table.stream(span):
+                yield SpanRows(span, codes[part.keys], part.values if sign > 0 else -part.values)
+
+        streams = list(map(rows, self.tables, self._codes, self.signs))
+        for part in merge_rows(span, streams):
+            if self.subtracts:
+                self._check_contained(part)
+            left = part.at_least(int(self.subtracts))
+            yield SpanRows(span, self._kept[left.keys], left.values)
+
+    def _check_contained(self, part: SpanRows) -> None:
+        """Raise if a subtraction took away what was never there."""
+        # A target's contexts are among all contexts, before and after; and so are those outside of it.
+        names = ("all", *self.tables[0].targets)
+        bad = np.argwhere((part.values < 0) | (part.values > part.values[:, :1]))
+        if len(bad):
+            row, column = bad[0]
+            items = " ".join(self._union.take(pa.array(part.keys[row])).to_pylist())
+            raise InputError(
+                f"cannot subtract what was never added: {items!r} at {part.span.describe()} "
+                f"({names[column]}) would have the frequency {part.values[row, column]}"
+            )
+        outside = self.totals[0] - self.totals
+        if (part.values > self.totals).any() or (part.values[:, :1] - part.values > outside).any():
+            raise InputError(MORE_CONTEXTS)
+
+
+class RowsAsTuples(Sequence[tuple[int, ...]]):
+    """The rows of an array as tuples, which Python compares."""
+
+    def __init__(self, keys: Codes) -> None:
+        self.keys = keys
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __getitem__(self, row: Any) -> Any:
+        """Return one row."""
+        return tuple(self.keys[row].tolist())
+
+
+def merge_rows(span: Span, streams: Sequence[Iterator[SpanRows]]) -> Iterator[SpanRows]:
+    """Yield the sorted rows of several streams of sorted rows, with the values of equal keys added up."""
+    pending = [next(stream, None) for stream in streams]
+    while waiting := [part for part in pending if part is not None]:
+        last = min(RowsAsTuples(part.keys)[-1] for part in waiting)  # up to here, nothing more can come
+        ready = []
+        for number, part in enumerate(pending):
+            if part is None:
+                continue
+            cut = bisect_right(RowsAsTuples(part.keys), last)
+            ready.append(SpanRows(span, part.keys[:cut], part.values[:cut]))
+            rest = SpanRows(span, part.keys[cut:], part.values[cut:])
+            pending[number] = rest if len(rest) else next(streams[number], None)
+        yield _add_up_sorted(span, [part for part in ready if len(part)])
+
+
+def _add_up_sorted(span: Span, parts: Sequence[SpanRows]) -> SpanRows:
+    """Add up the values of equal keys of several parts, each of which is sorted."""
+    joined = join_rows(span, parts, 0)
+    if len(parts) == 1:
+        return joined
+    order = np.argsort(row_bytes(joined.keys), kind="stable")  # it only merges what is sorted already
+    keys, values = joined.keys.take(order, axis=0), joined.values.take(order, axis=0)
+    heads = find_heads(*keys.T)
+    times, sums = np.diff(heads, append=len(keys)), values.take(heads, axis=0)
+    for more in range(1, int(times.max())):  # at most once in each part
+        again = np.flatnonzero(times > more)
+        sums[again] += values[heads[again] + more]
+    return SpanRows(span, keys.take(heads, axis=0), sums)
+
+
+def check_mergeable(a: Counts, b: Counts) -> None:
+    """Raise unless two tables count the same things."""
+    for name in ("n", "side", "kind", "tokenize", "lower", "pad", "targets", "spans", "shape"):
+        if getattr(a, name) != getattr(b, name):
+            shown = [
+                span_names(each.spans, each.n) if name == "spans" else repr(getattr(each, name)) for each in (a, b)
+            ]
+            raise ParameterError(f"count tables with different {name} cannot be combined: {' and '.join(shown)}")
+    if a.min_count > 1 or b.min_count > 1:
+        raise ParameterError(
+            "a count table whose rare spans were dropped (min_count) cannot be combined exactly: "
+            "combine the whole tables first, then drop"
+        )
