@@ -16,7 +16,18 @@ from raregram.cli.help import WIDTH, Command
 from raregram.cli.printing import say
 from raregram.errors import ParameterError, RaregramError, RaregramWarning
 
-app = typer.Typer(
+
+class App(typer.Typer):
+    """Sets up the command that is asked for, since to set up all of them takes a tenth of a second."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Run a command."""
+        asked = [info for info in self.registered_commands if getattr(info.callback, "__name__", "") in sys.argv[1:2]]
+        self.registered_commands = asked or self.registered_commands
+        return super().__call__(*arguments, **options)
+
+
+app = App(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help comes up a third faster than one in frames and colours
@@ -33,8 +44,6 @@ def main() -> NoReturn:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for as long as the process lives
         elif mode == "w":
             getattr(sys, name).reconfigure(errors="backslashreplace")
-    asked = [info for info in app.registered_commands if info.callback.__name__ in sys.argv[1:2]]  # type: ignore[union-attr]
-    app.registered_commands = asked or app.registered_commands  # to set up all takes a tenth of a second
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", RaregramWarning)

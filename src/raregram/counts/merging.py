@@ -17,12 +17,9 @@ import pyarrow as pa
 from raregram.counts.sorting import find_heads
 from raregram.counts.spans import Span, span_names
 from raregram.counts.storage import SpanRows, SpanTable, join_rows, row_bytes
-from raregram.counts.table import Counts, check_total, counts_columns, counts_header
+from raregram.counts.table import Counts, Ints, check_total, counts_columns, counts_header
 from raregram.errors import InputError, ParameterError, check_count
-from raregram.text.tokenize import without_bitmap
 from raregram.text.vocabulary import Codes, build_vocabulary
-
-MORE_CONTEXTS = "cannot subtract what was never added: the other table has more contexts"
 
 
 class Combined:
@@ -39,12 +36,14 @@ class Combined:
         self._kept = np.arange(len(self.items), dtype=np.int32)
         if self.subtracts:  # then some items may be gone; all that are left are in units
             self._union, used = self.items, np.zeros(len(self.items), dtype=bool)
+            fits = self._is_within_totals(self.totals[None, :])
             for span in tables[0].spans:
                 for part in self.stream(span) if span.width == 1 else ():
                     used[part.keys] = True
-            if self.totals.min() < 0 or self.totals.max() > self.totals[0]:
-                raise InputError(MORE_CONTEXTS)
-            self.items = without_bitmap(self.items.filter(pa.array(used)))
+                    fits &= self._is_within_totals(part.values)
+            if not fits:
+                raise InputError("cannot subtract what was never added: the other table has more contexts")
+            self.items = self.items.filter(pa.array(used))
             self._kept = (np.cumsum(used) - 1).astype(np.int32)
 
     def counts(self) -> Counts:
@@ -81,7 +80,7 @@ class Combined:
 
     def _check_contained(self, part: SpanRows) -> None:
         """Raise if a subtraction took away what was never there."""
-        # A target's contexts are among all contexts, before and after; and so are those outside of it.
+        # A target's contexts are among all contexts, before and after.
         names = ("all", *self.tables[0].targets)
         bad = np.argwhere((part.values < 0) | (part.values > part.values[:, :1]))
         if len(bad):
@@ -91,9 +90,13 @@ class Combined:
                 f"cannot subtract what was never added: {items!r} at {part.span.describe()} "
                 f"({names[column]}) would have the frequency {part.values[row, column]}"
             )
+
+    def _is_within_totals(self, values: Ints) -> bool:
+        """Whether frequencies can be those of so many contexts: at each target, and outside of it."""
         outside = self.totals[0] - self.totals
-        if (part.values > self.totals).any() or (part.values[:, :1] - part.values > outside).any():
-            raise InputError(MORE_CONTEXTS)
+        return bool(
+            (values >= 0).all() and (values <= self.totals).all() and (values[:, :1] - values <= outside).all()
+        )
 
 
 class RowsAsTuples(Sequence[tuple[int, ...]]):

@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from raregram.atomic import PathLike, atomic_path
 from raregram.counts.spans import Span, span_order
 from raregram.errors import FileError
-from raregram.text.tokenize import buffers_of, without_bitmap
+from raregram.text.tokenize import buffers_of
 from raregram.text.vocabulary import Codes, build_vocabulary
 
 FORMAT_VERSION = 2
@@ -356,7 +356,7 @@ def _vocabulary(reader: pa.RecordBatchFileReader) -> pa.Array:
     items.validate(full=True)
     if items.null_count:
         raise ValueError("an item is missing")
-    return without_bitmap(items)
+    return items.take(pa.array(np.arange(len(items))))  # with a bitmap of missing ones, as all other arrays of items
 
 
 def _read_rows(path: Path, columns: Sequence[str]) -> pa.Table:

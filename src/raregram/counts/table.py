@@ -22,7 +22,7 @@ from raregram.counts.storage import SpanRows, SpanTable, StoredRows, join_rows
 from raregram.errors import InputError, check_choice, check_count, name_some
 from raregram.options import DENOMINATOR, KIND, LOWER, MIN_COUNT, SIDE, SPANS, TOKENIZE
 from raregram.text.ngrams import NGrams, NGramsLike, Where, as_sequence, nth_ngram, parse_ngrams
-from raregram.text.tokenize import Tokenizer, without_bitmap
+from raregram.text.tokenize import Tokenizer
 from raregram.text.vocabulary import Codes
 
 if TYPE_CHECKING:
@@ -409,7 +409,7 @@ def compact(items: pa.Array, parts: Sequence[SpanRows]) -> tuple[pa.Array, list[
         used[part.keys] = True
     number = (np.cumsum(used) - 1).astype(np.int32)
     kept = [SpanRows(part.span, number[part.keys], part.values) for part in parts]
-    return without_bitmap(items.filter(pa.array(used))), kept
+    return items.filter(pa.array(used)), kept
 
 
 def _against(of_target: Any, of_all: Any, denominator: str) -> tuple[Any, Any]:

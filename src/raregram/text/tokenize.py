@@ -191,11 +191,6 @@ def strings_at(
     return pa.StringArray.from_buffers(len(sizes), pa.py_buffer(bounds), pa.py_buffer(data[places]))
 
 
-def without_bitmap(texts: pa.Array) -> pa.Array:
-    """Return strings, of which none is missing, without the bitmap that tells which are."""
-    return pa.StringArray.from_buffers(len(texts), *texts.buffers()[1:], offset=texts.offset)
-
-
 def buffers_of(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
     """Return the bytes of all strings of an array, one after the other, as a view, and the bounds between them."""
     _, offsets, data = texts.buffers()
