@@ -62,7 +62,9 @@ def test_streams_of_sorted_rows_are_merged(streams, size):
 
     found = list(merge_rows(span, [stream(sorted(keys)) for keys in streams]))
     rows = [
-        (tuple(key), int(value)) for part in found for key, value in zip(part.keys.tolist(), part.values, strict=True)
+        (tuple(key), int(value[0]))
+        for part in found
+        for key, value in zip(part.keys.tolist(), part.values, strict=True)
     ]
     every = [key for keys in streams for key in keys]
     assert rows == [(key, every.count(key)) for key in sorted(set(every))]
