@@ -155,28 +155,20 @@ class Corpus:
             return pa.array([], pa.string()), iter(())
         names = pa.array(list(self.vocabulary), pa.string())
         distinct, codes = build_vocabulary(names)
-        layers = [Layer("item", distinct, codes, codes)]
-        units = self._units(layers[0])
+        layer = Layer("item", distinct, codes, codes)
+        units = self._units(layer)
         if self.settings.shape is None:
-            return distinct, self._wanted(layers, [None], units, only)
+            return distinct, chain(_only(units, only), self._longer(only, [layer]))
         shapes, codes = build_vocabulary(pa.concat_arrays(shapes_of(names, self.settings.shape)))
-        layers.append(Layer("shape", shapes, codes[len(names) :], codes[: len(names)]))
-        of_shapes = list(self._units(layers[1]))
-        used = np.unique(np.concatenate([part.keys for part in of_shapes]))
+        of_shapes = Layer("shape", shapes, codes[len(names) :], codes[: len(names)])
+        shape_units = list(self._units(of_shapes))
+        used = np.unique(np.concatenate([part.keys for part in shape_units]))
         items, into = build_vocabulary(pa.concat_arrays([distinct, shapes.take(pa.array(used))]))
-        final = [into[: len(distinct)], np.zeros(len(shapes), dtype=np.int32)]
-        final[1][used] = into[len(distinct) :]
-        return items, self._wanted(layers, final, chain(units, of_shapes), only)
-
-    def _wanted(
-        self, layers: Sequence[Layer], final: Sequence[Codes | None], units: Iterable[SpanRows], only: Span | None
-    ) -> Iterator[SpanRows]:
-        """Yield the rows of all spans, or only of one, by the table's codes."""
-        longer = [span for span in self.settings.longer if only in (None, span)]
-        for part in chain(units if only is None or only.width == 1 else (), self._longer(longer, layers)):
-            into = final[part.span.layer == "shape"]
-            if only in (None, part.span) and len(part):
-                yield part if into is None else SpanRows(part.span, into[part.keys], part.values)
+        final = np.zeros(len(shapes), dtype=np.int32)  # of every shape among the items
+        final[used] = into[len(distinct) :]
+        every = chain(_recode(units, into), _recode(shape_units, final))
+        layers = [layer.recoded(items, into), of_shapes.recoded(items, final)]
+        return items, chain(_only(every, only), self._longer(only, layers))
 
     def _matrix(self) -> Ints:
         """Return for each weight how often its windows count more than once, and how often at each target."""
@@ -200,11 +192,12 @@ class Corpus:
         most_codes = max(self.memory_limit // 6 // (8 * (weights.shape[1] + 2)), SMALLEST_RANGE)
         return count_units(self._batches, layer, self.settings, weights, most_codes)
 
-    def _longer(self, spans: Sequence[Span], layers: Sequence[Layer]) -> Iterator[SpanRows]:
-        """Count the spans of two and more items."""
-        weights = self._matrix()
+    def _longer(self, only: Span | None, layers: Sequence[Layer]) -> Iterator[SpanRows]:
+        """Count the spans of two and more items, or only one."""
+        spans, weights = [span for span in self.settings.longer if only in (None, span)], self._matrix()
         longest = max((span.width for span in spans), default=0)
-        if sum(self.windows.values()) <= self._capacity(longest, weights):
+        at_a_time = min(len(layers), self.threads)
+        if sum(self.windows.values()) * _bytes_of_window(longest, weights) * at_a_time <= self.memory_limit // 3:
             return self._in_memory(spans, layers, weights)
         ranges = (
             partial(count_span, span, *windows, self.settings.min_count)
@@ -215,8 +208,7 @@ class Corpus:
 
     def _capacity(self, width: int, weights: Ints) -> int:
         """Return how many windows a thread may count at a time."""
-        needed = 20 * width + 8 * int(weights.shape[1]) + 48  # bytes that a window takes
-        windows = sum(self.windows.values())
+        windows, needed = sum(self.windows.values()), _bytes_of_window(width, weights)
         return max(self.memory_limit // 8 // self.threads // needed, SMALLEST_RANGE, windows // MOST_RANGES)
 
     def _in_memory(self, spans: Sequence[Span], layers: Sequence[Layer], weights: Ints) -> Iterator[SpanRows]:
@@ -268,6 +260,21 @@ class Corpus:
             else:
                 yield _joined(in_range(), weights)
         spool.close()
+
+
+def _only(parts: Iterable[SpanRows], only: Span | None) -> Iterator[SpanRows]:
+    """Yield the rows of all spans, or only of one."""
+    return (part for part in parts if only in (None, part.span) and len(part))
+
+
+def _recode(parts: Iterable[SpanRows], codes: Codes) -> Iterator[SpanRows]:
+    """Yield rows with other codes."""
+    return (SpanRows(part.span, codes[part.keys], part.values) for part in parts)
+
+
+def _bytes_of_window(width: int, weights: Ints) -> int:
+    """Return how much memory it takes to count a span of so many items, for each window."""
+    return 20 * width + 8 * int(weights.shape[1]) + 48
 
 
 def _next_rows(suffixes: Iterator[SpanRows | None]) -> SpanRows | None:

@@ -16,9 +16,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from raregram.counts.sorting import Order, find_heads, group_rows
+from raregram.counts.sorting import Order, group_rows
 from raregram.counts.spans import LayerName, Span, parse_spans, shape_name, suffix
 from raregram.counts.storage import SpanRows
 from raregram.counts.table import Ints, counts_header
@@ -113,6 +114,10 @@ class Layer:
     codes: Codes  # (items,) the code of each item of the corpus
     nearest_codes: Codes  # (items,) the same next to the boundary, where a shape has more detail
 
+    def recoded(self, names: pa.Array, codes: Codes) -> Layer:
+        """Return the layer by the codes of another vocabulary, given those of `names`."""
+        return Layer(self.name, names, codes[self.codes], codes[self.nearest_codes])
+
 
 def count_units(
     batches: Callable[[], Iterable[Batch]], layer: Layer, settings: CountSettings, weights: Ints, most_codes: int
@@ -184,7 +189,11 @@ def windows_of(batch: Batch, layer: Layer, settings: CountSettings, span: Span) 
 def count_span(span: Span, windows: Codes, weights: Ints, min_count: int) -> SpanRows:
     """Return the rows of a span from its windows, which come as from `windows_of`."""
     order, heads, keys = group_rows(windows[:-1])
-    return SpanRows(span, keys, _frequencies(order, heads, windows[-1], weights)).at_least(min_count)
+    weight = windows[-1][order]
+    special = np.flatnonzero(weight)
+    group = np.searchsorted(heads, special, side="right") - 1
+    sizes = np.diff(heads, append=len(order))
+    return SpanRows(span, keys, _frequencies(sizes, group, weights[weight[special]])).at_least(min_count)
 
 
 def count_suffixes(
@@ -198,6 +207,8 @@ def count_suffixes(
     left = settings.side == "left"
     starts, codes = [batch.starts() for batch in batches], [layer.codes[batch.codes] for batch in batches]
     weight = np.concatenate([batch.weights(start) for batch, start in zip(batches, starts, strict=True)])
+    special = np.flatnonzero(weight)
+    more = weights[weight[special]]
     nearest = [
         layer.nearest_codes[batch.codes[start + settings.nearest]]
         for batch, start in zip(batches, starts, strict=True)
@@ -209,24 +220,26 @@ def count_suffixes(
         k = settings.n - length if left else length - 1
         item = np.concatenate([each[start + k] for each, start in zip(codes, starts, strict=True)])
         order, heads, pairs = group_rows(np.stack([item, row] if left else [row, item]))
-        row[order] = np.repeat(np.arange(len(heads), dtype=np.int32), np.diff(heads, append=len(order)))
+        sizes = np.diff(heads, append=len(order))
+        row[order] = np.repeat(np.arange(len(heads), dtype=np.int32), sizes)
         shorter, keys = keys, np.empty((len(heads), length), dtype=np.int32)
         keys[:, slice(1, None) if left else slice(-1)] = shorter.take(pairs[:, int(left)], axis=0)
         keys[:, 0 if left else -1] = pairs[:, int(not left)]
         if length in lengths:
-            yield SpanRows(span, keys, _frequencies(order, heads, weight, weights)).at_least(settings.min_count)
+            yield SpanRows(span, keys, _frequencies(sizes, row[special], more)).at_least(settings.min_count)
         else:
             yield None
 
 
-def _frequencies(order: Order, heads: Order, weight: Codes, weights: Ints) -> Ints:
-    """Return the frequencies of each group of windows, in all and at each target: (groups, 1 + targets)."""
-    values = np.zeros((len(heads), weights.shape[1]), dtype=np.int64)
-    values[:, 0] = np.diff(heads, append=len(order))
-    in_order = weight[order]
-    special = np.flatnonzero(in_order)
-    if len(special):
-        group = np.searchsorted(heads, special, side="right") - 1
-        first = find_heads(group)
-        values[group[first]] += np.add.reduceat(weights[in_order[special]], first, axis=0)
+def _frequencies(sizes: Order, group: npt.NDArray[Any], more: Ints) -> Ints:
+    """Return the frequencies of groups of windows, in all and at each target: (groups, 1 + targets).
+
+    Args:
+        sizes: how many windows each group has.
+        group: of each window with a weight,
+        more: and what it counts beyond once.
+    """
+    values = np.zeros((len(sizes), more.shape[1]), dtype=np.int64)
+    values[:, 0] = sizes
+    np.add.at(values, group, more)
     return values
