@@ -7,7 +7,7 @@ from typing import Any
 
 from typer.core import TyperCommand
 
-from raregram.cli.startup import leave_pandas_out
+from raregram.cli.startup import set_up_arrow
 
 WIDTH = 110  # columns at most
 GROUPS = {
@@ -33,7 +33,7 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
-        leave_pandas_out()
+        set_up_arrow()
         return super().invoke(ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

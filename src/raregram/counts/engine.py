@@ -347,6 +347,7 @@ def encode_all(
         for encoded in in_threads(jobs, threads):
             corpus.add(encoded)
             progress(encoded.documents)
+        pa.default_memory_pool().release_unused()  # of the input, so that the tables get it
         yield corpus
     finally:
         corpus.spool.close()

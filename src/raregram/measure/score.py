@@ -25,13 +25,13 @@ from raregram.counts.count import context_files
 from raregram.counts.encode import split_documents
 from raregram.counts.storage import is_raregram_file
 from raregram.counts.table import Counts, Ints
-from raregram.errors import InputError, must_be, printable
+from raregram.errors import InputError, must_be
 from raregram.measure.results import Results
 from raregram.models.base import Settings
 from raregram.models.model import NO_KEY, Model, gather
 from raregram.models.ratios import Floats
 from raregram.options import LEVEL, ON_ERROR, SPLIT, OnError, Split
-from raregram.text.ngrams import NGramsLike, are_lines, one_string_array, split_ngrams
+from raregram.text.ngrams import NGramsLike, are_lines, one_string_array, printable_texts, split_ngrams
 from raregram.text.tokenize import Tokenizer, insert_fill, window_starts
 from raregram.text.vocabulary import Codes
 
@@ -287,7 +287,7 @@ class Boundaries:
     def lines(self, batch: Batch) -> pa.Array:
         """Return each boundary as one line: its document, its position, and the items around it."""
         columns = (batch.table["document"], batch.table["left"], batch.table["right"])
-        document, left, right = (pa.array(map(printable, column.to_pylist()), pa.string()) for column in columns)
+        document, left, right = map(printable_texts, columns)
         if self.settings.kind == "letters":
             left, right = (pc.replace_substring(texts, " ", VISIBLE_SPACE) for texts in (left, right))
         around = pc.binary_join_element_wise(left, BOUNDARY, right, " ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -111,6 +112,14 @@ def _is_printable(texts: pa.Array, spaces: bool) -> bool:
         return False
     is_plain = data - np.uint8(SPACE) < 0x7F - SPACE  # in ASCII; what is lower goes round to the top
     return bool(is_plain.all() or data.tobytes().decode().isprintable())
+
+
+def printable_texts(texts: pa.Array) -> pa.Array:
+    """Return texts with escapes in place of control characters and line breaks."""
+    whole = buffers_of(texts)[0].tobytes().decode()
+    if whole.isprintable() or not re.search(f"[{CONTROLS}]", whole):
+        return texts
+    return pa.array(map(printable, texts.to_pylist()), pa.string())
 
 
 def chunks(ngrams: NGramsLike, size: int = CHUNK) -> Iterator[tuple[int, NGramsLike]]:
