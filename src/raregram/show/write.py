@@ -39,6 +39,7 @@ FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".jsonl": "js
 SIMPLE = (pa.types.is_null, pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating)  # in text formats
 DIGITS = 4  # behind the point of a score in text
 UNESCAPED = re.compile(f"[{CONTROLS}]")  # JSON itself leaves some of these unescaped
+IN_JSON_ESCAPED = '["\\\\' + re.sub(r"\\u(\w{4})", r"\\x{\1}", CONTROLS) + "]"  # in Arrow's syntax
 
 
 def output_format(out: str | None, as_json: bool) -> str:
@@ -139,12 +140,32 @@ def _json_writer(sink: BinaryIO, heads: Sequence[Batch], added: pa.Schema, _: st
 
     def write(batch: Batch, _: Lines | None, scores: Scores) -> None:
         plain = _plain({**batch.all_columns, **scores}, batch.source, "JSON")
-        empty = pa.nulls(len(batch))
-        rows = pa.table({name: plain.get(name, empty) for name in names}).to_pylist()
-        sink.write("".join(to_json(row) + "\n" for row in rows).encode())
+        empty = pa.nulls(len(batch), pa.string())
+        texts = ((f", {to_json(name)}: ", _json_texts(plain.get(name, empty))) for name in names)
+        first, *rest = chain.from_iterable(texts)
+        if len(batch):
+            rows = pc.binary_join_element_wise("{" + first.removeprefix(", "), *rest, "}\n", "")
+            sink.write(buffers_of(rows)[0].data)
         sink.flush()
 
     yield write
+
+
+def _json_texts(column: pa.Array) -> pa.Array:
+    """Return each value of a column as JSON."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if is_text(column.type):
+        texts = column.cast(pa.string())
+        quoted = pc.binary_join_element_wise('"', texts, '"', "")
+        rare = pc.match_substring_regex(texts, IN_JSON_ESCAPED).fill_null(False)
+        escaped = [to_json(text) for text in texts.filter(rare).to_pylist()]
+        return pc.replace_with_mask(quoted, rare, pa.array(escaped, pa.string())).fill_null("null")
+    if pa.types.is_floating(column.type) and not pc.all(pc.is_finite(column)).as_py():
+        return pa.array(map(to_json, column.to_pylist()), pa.string())
+    if any(is_kind(column.type) for is_kind in SIMPLE):
+        return column.cast(pa.string()).fill_null("null")
+    return pa.array(map(to_json, column.to_pylist()), pa.string())
 
 
 @contextmanager
