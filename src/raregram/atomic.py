@@ -20,11 +20,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from raregram.errors import FileError, system_reason
-
-PathLike: TypeAlias = str | os.PathLike[str]
+from raregram.remote import PathLike, RemotePath, is_remote
 
 NOT_SUPPORTED = (errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)  # by this disk: there are no locks, or nothing to sync
 
@@ -50,6 +49,11 @@ def atomic_path(path: PathLike) -> Iterator[Path]:
     A file keeps its permissions. What is not a regular file (a pipe, a device, /dev/stdout) is not replaced: the
     finished temporary file is copied into it.
     """
+    if is_remote(path):
+        with write_errors_named(path), tempfile.TemporaryDirectory() as folder:
+            yield Path(folder, "whole")
+            RemotePath(os.fspath(path)).upload(Path(folder, "whole"))
+        return
     target = _find_target(path)
     with write_errors_named(target.path), _temporary(target.beside) as temporary:
         if target.mode is not None:
@@ -70,6 +74,9 @@ def atomic_path(path: PathLike) -> Iterator[Path]:
 
 def check_target(path: PathLike) -> None:
     """Raise if a file cannot be written: called before work that takes long."""
+    if is_remote(path):
+        RemotePath(os.fspath(path)).exists()  # raises where there is no such place
+        return
     target = _find_target(path)
     with write_errors_named(target.path), _temporary(target.beside):
         pass
@@ -77,12 +84,12 @@ def check_target(path: PathLike) -> None:
 
 def is_stream(path: PathLike) -> bool:
     """Whether what is written to a path goes through it, so that it cannot be read from there again."""
-    return _find_target(path).stream is not None
+    return not is_remote(path) and _find_target(path).stream is not None
 
 
 def temporary_base(path: PathLike) -> Path:
     """Return a file beside which temporary files can be made for what is written to a path, which may be a stream."""
-    return _find_target(path).beside
+    return Path(tempfile.gettempdir(), "raregram") if is_remote(path) else _find_target(path).beside
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -205,7 +204,7 @@ def count(
         unit = "contexts" if job.holds_contexts else "documents"
         with (
             progress(f"counted {{:,}} {unit}", quiet) as tick,
-            job.table(threads, Path(out), tick) as table,
+            job.table(threads, out, tick) as table,
         ):
             storage.write(out, table)
         report_skipped(log.skipped, log.examples)

@@ -32,6 +32,7 @@ from raregram.corpus.formats.csv import csv_batches
 from raregram.corpus.formats.parquet import parquet_batches
 from raregram.corpus.log import ReadingLog
 from raregram.errors import FileError, InputError, name_some, shorten
+from raregram.remote import as_path
 from raregram.text.tokenize import buffers_of, is_list, is_text
 
 READ_BYTES = 1 << 22  # of text at a time; a pipe gives what it has
@@ -97,9 +98,9 @@ def read_contexts(
     """
     form = BY_SUFFIX.get(Path(bare_name(source)).suffix.lower())
     with naming(source):
-        if source != STANDARD_INPUT and not Path(source).exists():
+        if source != STANDARD_INPUT and not as_path(source).exists():
             raise FileError(f"{source} does not exist")
-        if source != STANDARD_INPUT and Path(source).is_dir():
+        if source != STANDARD_INPUT and as_path(source).is_dir():
             raise FileError(f"{source} is a folder; name the files in it")
         if not reads_once(source):
             with open_bytes(source) as file:

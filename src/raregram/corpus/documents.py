@@ -26,6 +26,7 @@ from raregram.corpus.encoding import check_encoding
 from raregram.corpus.log import ReadingLog
 from raregram.errors import FileError, InputError, is_unicode, system_reason
 from raregram.options import ITEM_COLUMN, SPLIT, TAG_COLUMN
+from raregram.remote import RemotePath, as_path, is_remote, matching_files
 from raregram.text.tokenize import Tokenizer
 
 Spans: TypeAlias = list[tuple[int, int, str]]  # (start, end, label)
@@ -149,7 +150,7 @@ def compression_of(path: str) -> str | None:
         return by_name
     start = path.content[:4] if isinstance(path, BufferedFile) else b""
     if not isinstance(path, BufferedFile):
-        with Path(path).open("rb", buffering=0) as file:
+        with as_path(path).open("rb", buffering=0) as file:
             start = file.read(4)
     return next((name for magic, name in PACKED.items() if start.startswith(magic)), None)
 
@@ -162,6 +163,8 @@ def expand(sources: Any) -> list[str]:
         with naming(name):
             if isinstance(name, BufferedFile):
                 found.append(name)
+            elif is_remote(name):
+                found += matching_files(name)
             elif Path(name).is_dir():
                 inside = sorted(_visible_files(Path(name), "**/*"))
                 if not inside:
@@ -195,7 +198,7 @@ def _visible_files(folder: Path, pattern: str) -> list[Path]:
 
 def reads_once(path: str) -> bool:
     """Whether this is standard input, a pipe or a device, from which nothing can be read a second time."""
-    if isinstance(path, BufferedFile):
+    if isinstance(path, BufferedFile) or is_remote(path):
         return False
     if path == STANDARD_INPUT:
         return True
@@ -243,6 +246,8 @@ def arrow_source(path: str) -> Any:
         return pa.BufferReader(path.content)
     if path == STANDARD_INPUT:
         return sys.stdin.buffer
+    if is_remote(path):
+        return RemotePath(path).open()
     if reads_once(path) or not is_unicode(path):
         return Path(path).open("rb")
     return str(Path(path).absolute())  # Arrow would take a "~" at the beginning for somebody's folder

@@ -24,11 +24,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from raregram import options as choices
-from raregram.atomic import PathLike, atomic_path, check_target, sole_use, write_errors_named
+from raregram.atomic import atomic_path, check_target, sole_use, write_errors_named
 from raregram.corpus.documents import Documents, Options, spans_from_offsets
 from raregram.corpus.formats import read_documents
 from raregram.corpus.taggers import PIECE_CHARACTERS, Offsets, Tagger, load_tagger
 from raregram.errors import InputError, ParameterError
+from raregram.remote import PathLike
 
 DEFAULT_LABELS: Mapping[str, str] = MappingProxyType(
     {

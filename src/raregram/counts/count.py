@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -42,6 +41,7 @@ from raregram.options import (
     Side,
     Tokenize,
 )
+from raregram.remote import PathLike, as_path
 from raregram.text.ngrams import parse_ngrams
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class CountJob:
     def table(
         self,
         threads: int | None = None,
-        beside: Path | None = None,
+        beside: PathLike | None = None,
         progress: Progress = lambda documents: None,
     ) -> Iterator[SpanTable]:
         """Count on this machine; the rows come as a stream while the context is open.
@@ -412,9 +412,9 @@ def are_contexts(sources: Sequence[str]) -> bool:
     """Whether sources hold contexts rather than documents; raise where some do and some do not."""
     kinds = {}
     for path in context_files(sources):
-        if Path(path).is_dir():
+        if as_path(path).is_dir():
             kinds[True] = path
-        elif reads_once(path) or Path(path).stat().st_size or path.endswith(".csv"):  # another empty file is neither
+        elif reads_once(path) or as_path(path).stat().st_size or path.endswith(".csv"):  # else it is empty
             kinds[recognise(path) == CONTEXTS] = path
     if len(kinds) > 1:
         raise InputError(
@@ -428,6 +428,6 @@ def context_files(sources: Sequence[str]) -> list[str]:
     found: list[str] = []
     for source in sources:
         with naming(source):
-            whole = Path(source).is_dir() and is_raregram_file(source)
+            whole = as_path(source).is_dir() and is_raregram_file(source)
         found += [source] if whole else expand(source)
     return found

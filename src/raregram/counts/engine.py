@@ -30,6 +30,7 @@ from raregram.counts.spans import Span
 from raregram.counts.storage import SpanRows, SpanTable
 from raregram.counts.table import Ints, check_total, counts_columns
 from raregram.errors import InputError, check_count
+from raregram.remote import PathLike
 from raregram.text.shapes import shapes_of
 from raregram.text.vocabulary import Codes, build_vocabulary
 
@@ -326,7 +327,7 @@ def encode_all(
     *,
     threads: int | None = None,
     memory_limit: int | None = None,
-    beside: Path | None = None,
+    beside: PathLike | None = None,
     progress: Callable[[int], None] = lambda documents: None,
 ) -> Iterator[Corpus]:
     """Encode documents or contexts; they can be counted while the context is open.

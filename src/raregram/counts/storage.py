@@ -27,9 +27,10 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
-from raregram.atomic import PathLike, atomic_path
+from raregram.atomic import atomic_path
 from raregram.counts.spans import Span, span_order
 from raregram.errors import FileError
+from raregram.remote import PathLike, RemotePath, as_path, is_remote
 from raregram.text.tokenize import buffers_of
 from raregram.text.vocabulary import Codes, build_vocabulary
 
@@ -271,7 +272,8 @@ def check_rows(columns: Sequence[npt.NDArray[Any]], totals: Sequence[int]) -> No
 
 def _open_arrow(path: PathLike) -> pa.RecordBatchFileReader:
     # Not mapped into memory: where somebody shortens a file that is, the process ends.
-    return pa.ipc.open_file(pa.OSFile(str(Path(path).absolute())))
+    file = RemotePath(str(path)).open() if is_remote(path) else pa.OSFile(str(Path(path).absolute()))
+    return pa.ipc.open_file(file)
 
 
 def write_parquet(path: PathLike, table: SpanTable) -> None:
@@ -332,7 +334,7 @@ def read(path: PathLike, kind: str) -> SpanTable:
     Of an Arrow file the rows are read and checked later, span by span.
     """
     with damage_named(path):
-        reader = _open_arrow(path) if Path(path).is_file() and is_arrow(path) else None
+        reader = _open_arrow(path) if as_path(path).is_file() and is_arrow(path) else None
     head = read_header(path, reader)
     if head["kind"] != kind:
         raise FileError(f"{path} is a raregram {head['kind']} file, expected a {kind} file")
@@ -343,7 +345,8 @@ def read(path: PathLike, kind: str) -> SpanTable:
                 raise FileError(f"{path} is damaged or was altered: its vocabulary does not match its checksum")
             rows = StoredRows(path, reader, head)
             return SpanTable(kind, head["header"], tuple(head["columns"]), items, rows.values(), rows, head["digest"])
-        items, parts = from_arrow(_read_rows(Path(path), head["columns"]), head["columns"], int(head["header"]["n"]))
+        rows_in_parquet = _read_rows(as_path(path), head["columns"])
+        items, parts = from_arrow(rows_in_parquet, head["columns"], int(head["header"]["n"]))
         table = SpanTable(kind, head["header"], tuple(head["columns"]), items, parts, file_digest=head["digest"])
         if table.digest() != head["digest"]:
             raise FileError(f"{path} is damaged or was altered: its content does not match its digest")
@@ -359,7 +362,7 @@ def _vocabulary(reader: pa.RecordBatchFileReader) -> pa.Array:
     return items.take(pa.array(np.arange(len(items))))  # with a bitmap of missing ones, as all other arrays of items
 
 
-def _read_rows(path: Path, columns: Sequence[str]) -> pa.Table:
+def _read_rows(path: Path | RemotePath, columns: Sequence[str]) -> pa.Table:
     """Read the rows of a file, or of all files of a folder."""
     schema, tables = row_schema(columns), []
     for part in part_files(path) if path.is_dir() else [path]:
@@ -369,30 +372,31 @@ def _read_rows(path: Path, columns: Sequence[str]) -> pa.Table:
 
 
 @contextmanager
-def _open(path: PathLike) -> Iterator[pq.ParquetFile]:
+def _open(path: Path | RemotePath) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file whose rows can be believed to be in it."""
     # A whole path, since Arrow takes "~name" for somebody's folder and "http:" for an address.
-    with pq.ParquetFile(str(Path(path).absolute()), memory_map=True) as file:
-        rows, size = file.metadata.num_rows, Path(path).stat().st_size
+    source = path.open() if isinstance(path, RemotePath) else str(path.absolute())
+    with pq.ParquetFile(source, memory_map=True) as file:
+        rows, size = file.metadata.num_rows, path.stat().st_size
         if rows * ROW_BYTES > max(SMALL_FILE, MOST_PACKED * size):
             raise FileError(f"{path} claims {rows:,} rows in {size:,} bytes: it is damaged, or made to fill memory")
         yield file
 
 
-def part_files(folder: Path) -> list[Path]:
+def part_files(folder: Path | RemotePath) -> list[Any]:
     """Return the files of rows of a folder."""
-    return sorted(file for file in folder.glob("*.parquet") if not file.name.startswith(("_", ".")))
+    return sorted((file for file in folder.glob("*.parquet") if not file.name.startswith(("_", "."))), key=str)
 
 
 def bytes_on_disk(path: PathLike) -> int:
     """Return the size of a file, or of all files of a folder."""
-    files = part_files(Path(path)) if Path(path).is_dir() else [Path(path)]
+    files = part_files(as_path(path)) if as_path(path).is_dir() else [as_path(path)]
     return sum(file.stat().st_size for file in files)
 
 
 def read_header(path: PathLike, reader: pa.RecordBatchFileReader | None = None) -> dict[str, Any]:
     """Return the JSON header of a raregram file without reading its rows; an Arrow file may be open already."""
-    if not Path(path).exists():
+    if not as_path(path).exists():
         raise FileError(f"{path} does not exist")
     with damage_named(path):
         metadata = _file_metadata(path) if reader is None else _arrow_metadata(reader)
@@ -426,10 +430,10 @@ def is_raregram_file(path: PathLike) -> bool:
 
 
 def _file_metadata(path: PathLike) -> dict[bytes, bytes]:
-    path = Path(path) / COMMON if Path(path).is_dir() else Path(path)
-    if is_arrow(path):
-        return _arrow_metadata(_open_arrow(path))
-    with _open(path) as file:
+    file_path = as_path(path) / COMMON if as_path(path).is_dir() else as_path(path)
+    if is_arrow(str(file_path)):
+        return _arrow_metadata(_open_arrow(str(file_path)))
+    with _open(file_path) as file:
         return dict(file.metadata.metadata or {})
 
 
@@ -441,8 +445,8 @@ def _arrow_metadata(reader: pa.RecordBatchFileReader) -> dict[bytes, bytes]:
 
 def is_arrow(path: PathLike) -> bool:
     """Whether a file begins as Arrow files do."""
-    with Path(path).open("rb") as file:
-        return file.read(len(ARROW)) == ARROW
+    with as_path(path).open("rb") as file:
+        return bool(file.read(len(ARROW)) == ARROW)
 
 
 @contextmanager

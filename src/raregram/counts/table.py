@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from raregram.atomic import PathLike
 from raregram.corpus.labels import target_names
 from raregram.counts import storage
 from raregram.counts.sorting import group_rows
@@ -21,6 +20,7 @@ from raregram.counts.spans import Span, parse_spans, span_names, tuple_of, unit_
 from raregram.counts.storage import SpanRows, SpanTable, StoredRows, join_rows
 from raregram.errors import InputError, check_choice, check_count, name_some
 from raregram.options import DENOMINATOR, KIND, LOWER, MIN_COUNT, SIDE, SPANS, TOKENIZE
+from raregram.remote import PathLike
 from raregram.text.ngrams import NGrams, NGramsLike, Where, as_sequence, nth_ngram, parse_ngrams
 from raregram.text.tokenize import Tokenizer
 from raregram.text.vocabulary import Codes

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from raregram import drawing
-from raregram.atomic import PathLike
 from raregram.corpus.documents import Options
 from raregram.counts.count import read_counts
 from raregram.counts.storage import find_rows
@@ -24,6 +23,7 @@ from raregram.models.base import Settings
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
 from raregram.options import SPLIT, K, Split
+from raregram.remote import PathLike
 from raregram.text.vocabulary import encode_items
 
 Bools = npt.NDArray[np.bool_]

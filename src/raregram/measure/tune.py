@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from raregram.atomic import PathLike
 from raregram.corpus.documents import Options
 from raregram.counts.table import Counts, Ints
 from raregram.errors import InputError, check_choice, check_count, check_lam
@@ -60,6 +59,7 @@ from raregram.options import (
     Split,
     Unseen,
 )
+from raregram.remote import PathLike
 from raregram.text.vocabulary import encode_items
 
 

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from raregram.atomic import PathLike
 from raregram.counts import storage
 from raregram.counts.spans import Span
 from raregram.counts.storage import SpanRows, SpanTable
@@ -23,6 +22,7 @@ from raregram.models.explain import Explanation
 from raregram.models.ratios import Floats
 from raregram.models.registry import ESTIMATORS, read_settings
 from raregram.options import LEVEL
+from raregram.remote import PathLike
 from raregram.text.ngrams import (
     NGrams,
     NGramsLike,

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from raregram.atomic import PathLike
 from raregram.counts.spans import Span, span_names, unit_spans
 from raregram.counts.storage import bytes_on_disk, read_header
 from raregram.counts.table import Counts
@@ -17,6 +16,7 @@ from raregram.models.base import ModelRows
 from raregram.models.explain import visible
 from raregram.models.model import Model
 from raregram.models.registry import read_settings
+from raregram.remote import PathLike
 
 STRONGEST = 8  # spans shown for and against the target
 STRONGEST_HEAD = "(log ratio, position of the first item, items, f_nu : f_de)"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +27,7 @@ from raregram.corpus.documents import (
     reads_once,
 )
 from raregram.errors import FileError, InputError
+from raregram.remote import as_path
 
 SMALL_GROUP = 1 << 26  # bytes of a row group that may be packed as well as it likes
 MOST_PACKED = 1000  # bytes of a larger one for one byte of the file: text cannot be packed so well
@@ -73,7 +73,7 @@ def _rows_of_a_batch(source: str, path: str, most_rows: int, batch_bytes: int) -
     with open_parquet(source) as file:
         columns = [file.metadata.schema.column(index) for index in range(file.metadata.num_columns)]
     texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
-    size = len(source.content) if isinstance(source, BufferedFile) else Path(source).stat().st_size
+    size = len(source.content) if isinstance(source, BufferedFile) else as_path(source).stat().st_size
     most = most_rows
     with open_parquet(source, read_dictionary=texts) as file:
         for index in range(file.metadata.num_row_groups):

@@ -1,0 +1,161 @@
+"""Files in object stores and clusters, by Arrow's file systems: s3://, gs://, hdfs:// and a few more.
+
+`as_path` gives such a file the part of pathlib's interface that readers need. Credentials and addresses come from
+where the systems' own tools find them (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, HADOOP_HOME, ...).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeAlias
+from urllib.parse import urlencode
+
+from raregram.errors import FileError
+
+PathLike: TypeAlias = str | os.PathLike[str]
+
+REMOTE = re.compile(r"(?:s3|gs|gcs|hdfs|viewfs|abfss?)://")
+COPIED = 1 << 24  # bytes at a time
+
+
+def is_remote(path: PathLike) -> bool:
+    """Whether a path is an address such as s3://bucket/name."""
+    return REMOTE.match(os.fspath(path)) is not None
+
+
+def as_path(path: PathLike) -> Path | RemotePath:
+    """Return a path of this machine, or a remote one."""
+    return RemotePath(os.fspath(path)) if is_remote(path) else Path(path)
+
+
+@dataclass(frozen=True)
+class Status:
+    """What is asked of a file's status."""
+
+    st_size: int
+
+
+@dataclass(frozen=True)
+class RemotePath:
+    """A file or a folder, with the methods of `pathlib.Path` that are needed."""
+
+    address: str
+
+    def __str__(self) -> str:
+        return self.address
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return PurePosixPath(self.address).name
+
+    @cached_property
+    def _place(self) -> tuple[Any, str]:
+        """The file system, and the path in it."""
+        scheme, _, rest = self.address.partition("://")
+        host, _, path = rest.partition("/")
+        with errors_named(self.address):
+            system, root = _file_system(f"{scheme}://{host}")
+        return system, f"{root.rstrip('/')}/{path}".rstrip("/")
+
+    @property
+    def _info(self) -> Any:
+        system, path = self._place
+        with errors_named(self.address):
+            return system.get_file_info(path)
+
+    def exists(self) -> bool:
+        """Whether there is such a file or folder."""
+        return self.is_file() or self.is_dir()
+
+    def is_file(self) -> bool:
+        """Whether this is a file."""
+        return bool(self._info.is_file)
+
+    def is_dir(self) -> bool:
+        """Whether this is a folder."""
+        return bool(self._info.type.name == "Directory")
+
+    def stat(self) -> Status:
+        """Return the size."""
+        return Status(self._info.size or 0)
+
+    def open(self, *_: Any, **__: Any) -> Any:
+        """Open a file for reading, at any offset."""
+        system, path = self._place
+        with errors_named(self.address):
+            return system.open_input_file(path)
+
+    def glob(self, pattern: str) -> list[RemotePath]:
+        """Return the files below a folder that match a pattern, in order of their names."""
+        from pyarrow.fs import FileSelector
+
+        system, path = self._place
+        with errors_named(self.address):
+            found = system.get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
+        inside = [info.path.removeprefix(path).lstrip("/") for info in found if info.is_file]
+        expression = re.sub(r"\\\*\\\*/|\\\*|\\\?", lambda part: WILDCARDS[part[0]], re.escape(pattern))
+        matching = sorted(name for name in inside if re.fullmatch(expression, name))
+        return [RemotePath(f"{self.address.rstrip('/')}/{name}") for name in matching]
+
+    def __truediv__(self, name: str) -> RemotePath:
+        return RemotePath(f"{self.address.rstrip('/')}/{name}")
+
+    def upload(self, local: Path) -> None:
+        """Copy a file of this machine here; nobody sees half of it."""
+        system, path = self._place
+        # An object appears when its upload is complete; a file of a cluster, as soon as it is begun.
+        moves = not self.address.startswith(("s3:", "gs:", "gcs:"))
+        first = f"{path}.{secrets.token_hex(8)}.tmp" if moves else path
+        with errors_named(self.address), local.open("rb") as source:
+            with system.open_output_stream(first, compression=None) as sink:
+                while data := source.read(COPIED):
+                    sink.write(data)
+            if moves:
+                system.move(first, path)
+
+
+WILDCARDS = {r"\*\*/": "(?:.*/)?", r"\*": "[^/]*", r"\?": "[^/]"}
+
+
+def matching_files(address: str) -> list[str]:
+    """Return the file of an address, those below a folder, or those that match a pattern; hidden ones not."""
+    path = RemotePath(address)
+    if path.is_file():
+        return [address]
+    wild = re.search(r"[^/]*[*?]", address)
+    folder, pattern = (RemotePath(address[: wild.start()]), address[wild.start() :]) if wild else (path, "**/*")
+    found = [str(file) for file in folder.glob(pattern) if not re.search(r"/[._]", str(file)[len(str(folder)) - 1 :])]
+    if not found:
+        raise FileError(f"there is no file at {address}")
+    return found
+
+
+@cache
+def _file_system(address: str) -> tuple[Any, str]:
+    """Return the file system of a bucket or cluster, and its root: to connect takes a while, so this is kept."""
+    from pyarrow.fs import FileSystem
+
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if endpoint and address.startswith("s3:"):  # the variables of Amazon's own tools, which Arrow leaves aside
+        scheme, _, host = endpoint.rpartition("://")
+        address += "?" + urlencode({"scheme": scheme or "https", "endpoint_override": host})
+    system, root = FileSystem.from_uri(address)
+    return system, root
+
+
+@contextmanager
+def errors_named(address: str) -> Iterator[None]:
+    """Turn what a file system says into an error that names the file."""
+    try:
+        yield
+    except (OSError, ValueError, NotImplementedError) as error:
+        said = (str(error).splitlines() or ["it cannot be reached"])[0]
+        raise FileError(f"{address}: {said[:500]}") from error
