@@ -153,18 +153,16 @@ def _json_writer(sink: BinaryIO, heads: Sequence[Batch], added: pa.Schema, _: st
 
 def _json_texts(column: pa.Array) -> pa.Array:
     """Return each value of a column as JSON."""
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
     if is_text(column.type):
         texts = column.cast(pa.string())
         quoted = pc.binary_join_element_wise('"', texts, '"', "")
         rare = pc.match_substring_regex(texts, IN_JSON_ESCAPED).fill_null(False)
         escaped = [to_json(text) for text in texts.filter(rare).to_pylist()]
         return pc.replace_with_mask(quoted, rare, pa.array(escaped, pa.string())).fill_null("null")
-    if pa.types.is_floating(column.type) and not pc.all(pc.is_finite(column)).as_py():
-        return pa.array(map(to_json, column.to_pylist()), pa.string())
-    if any(is_kind(column.type) for is_kind in SIMPLE):
-        return column.cast(pa.string()).fill_null("null")
+    floats = pa.types.is_floating(column.type)
+    if any(is_kind(column.type) for is_kind in SIMPLE) and not (floats and not pc.all(pc.is_finite(column)).as_py()):
+        texts = column.cast(pa.string()).fill_null("null")
+        return pc.replace_substring_regex(texts, r"^(-?\d+)$", r"\1.0") if floats else texts  # 0.0, not 0
     return pa.array(map(to_json, column.to_pylist()), pa.string())
 
 

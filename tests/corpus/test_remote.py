@@ -1,0 +1,113 @@
+"""Files in an object store: a real S3 server on this machine, read and written by commands and from Python."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pyarrow.fs
+import pytest
+
+import raregram as rg
+from raregram.errors import FileError
+from raregram.remote import RemotePath, as_path, is_remote, matching_files
+
+moto = pytest.importorskip("moto.server")
+
+LINES = ["LOC\tlives in the", "O\tsaid that the", "LOC\twas in the", "O\tthe end of"]
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    settings = {
+        "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_EC2_METADATA_DISABLED": "true",
+    }  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        system = pyarrow.fs.S3FileSystem(endpoint_override=f"{host}:{port}", scheme="http", allow_bucket_creation=True)
+        system.create_dir("corpora")
+        yield "s3://corpora"
+    server.stop()
+
+
+@pytest.fixture
+def put(bucket, tmp_path):
+    def put(name, content):
+        (tmp_path / "local").write_bytes(content)
+        RemotePath(f"{bucket}/{name}").upload(tmp_path / "local")
+        return f"{bucket}/{name}"
+
+    return put
+
+
+def test_only_addresses_are_remote():
+    assert is_remote("s3://bucket/a")
+    assert is_remote("hdfs://host:9000/a")
+    assert not any(map(is_remote, ("a", "s3:/a", "C:/a", "http://a/b", Path("s3/a"))))
+    assert isinstance(as_path("a"), Path)
+
+
+def test_commands_give_the_same_as_on_this_machine(run, put, bucket, tmp_path):
+    text = ("\n".join(LINES) + "\n").encode()
+    put("in/a.tsv", text)
+    put("in/more/b.tsv.gz", gzip.compress(text))
+    put("in/_hidden/c.tsv", b"X\tnever read this\n")
+    (tmp_path / "both").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "both" / f"{name}.tsv").write_bytes(text)
+    options = ("--spans", "units,suffixes:3,shapes:2")
+    run("count", f"{bucket}/in", *options, "--out", f"{bucket}/out/all.counts")
+    run("count", "both", *options, "--out", "all.counts")
+    assert rg.Counts.load(f"{bucket}/out/all.counts") == rg.Counts.load("all.counts")
+    run("merge", f"{bucket}/out/all.counts", "all.counts", "--out", f"{bucket}/out/twice.counts")
+    assert rg.Counts.load(f"{bucket}/out/twice.counts").totals.tolist() == [16, 8]
+    run("export", f"{bucket}/out/all.counts", "--out", f"{bucket}/out/all.parquet")
+    assert rg.Counts.load(f"{bucket}/out/all.parquet") == rg.Counts.load("all.counts")
+    for folder in (f"{bucket}/out/", ""):
+        run("fit", f"{folder}all.counts", "--target", "LOC", "--out", f"{folder}loc.rgm")
+    wanted = run("score", "loc.rgm", "both/a.tsv")
+    assert run("score", f"{bucket}/out/loc.rgm", f"{bucket}/in/a.tsv") == wanted
+    assert run("score", f"{bucket}/out/loc.rgm", f"{bucket}/in/*/*.gz", "--format", "contexts") == wanted
+    run("score", f"{bucket}/out/loc.rgm", f"{bucket}/in/a.tsv", "--out", f"{bucket}/out/scores.parquet")
+    run("score", "loc.rgm", f"{bucket}/in/a.tsv", "--out", "scores.parquet")
+    assert RemotePath(f"{bucket}/out/scores.parquet").open().read() == (tmp_path / "scores.parquet").read_bytes()
+    assert run("explain", f"{bucket}/out/loc.rgm", "is in the") == run("explain", "loc.rgm", "is in the")
+
+
+def test_what_is_not_there_is_named(run, put, bucket):
+    put("there/a.tsv", b"LOC\ta b\n")
+    assert f"there is no file at {bucket}/nowhere" in run("count", f"{bucket}/nowhere", "-o", "x", code=1)
+    assert f"{bucket}/x.rgm does not exist" in run("score", f"{bucket}/x.rgm", "a", code=1)
+    error = run("count", f"{bucket}/there", "-o", "s3://no-such-bucket/x.counts", code=1)
+    assert error.startswith("raregram: error: s3://no-such-bucket/x.counts: ")
+    assert "Traceback" not in error
+    put("there/cut.counts", b"ARROW1 and no more")
+    with pytest.raises(FileError, match=r"s3://corpora/there/cut\.counts is not a raregram file, or it is truncated"):
+        rg.Counts.load(f"{bucket}/there/cut.counts")
+
+
+def test_an_upload_that_fails_leaves_the_old_file(put, bucket, monkeypatch):
+    address = put("kept.counts", b"old")
+    monkeypatch.setattr(RemotePath, "upload", lambda *_: (_ for _ in ()).throw(OSError("the line is cut")))
+    with pytest.raises(FileError, match=r"cannot write s3://corpora/kept\.counts: the line is cut"):
+        rg.Counts.from_contexts(["a b"], ["X"]).save(address)
+    assert RemotePath(address).open().read() == b"old"
+
+
+def test_patterns_stand_for_files(put, bucket):
+    for name in ("p/a.txt", "p/b.csv", "p/q/c.txt", "p/q/.d.txt"):
+        put(name, b"x")
+    found = {pattern: [name.removeprefix(f"{bucket}/") for name in matching_files(f"{bucket}/{pattern}")]
+             for pattern in ("p", "p/", "p/*.txt", "p/**/*.txt", "p/?/*", "p/a.txt")}  # fmt: skip
+    every = ["p/a.txt", "p/b.csv", "p/q/c.txt"]
+    assert found == {
+        "p": every, "p/": every, "p/*.txt": ["p/a.txt"], "p/**/*.txt": ["p/a.txt", "p/q/c.txt"],
+        "p/?/*": ["p/q/c.txt"], "p/a.txt": ["p/a.txt"],
+    }  # fmt: skip
+    assert os.environ["AWS_ENDPOINT_URL"].startswith("http://127.0.0.1:")
