@@ -158,4 +158,6 @@ def errors_named(address: str) -> Iterator[None]:
         yield
     except (OSError, ValueError, NotImplementedError) as error:
         said = (str(error).splitlines() or ["it cannot be reached"])[0]
+        if said.startswith("Unable to load"):
+            said += "; Arrow needs Java and Hadoop's libhdfs: set JAVA_HOME, HADOOP_HOME and CLASSPATH, or use Spark"
         raise FileError(f"{address}: {said[:500]}") from error

@@ -30,7 +30,9 @@ def bucket():
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
             patch.setenv(name, value)
-        system = pyarrow.fs.S3FileSystem(endpoint_override=f"{host}:{port}", scheme="http", allow_bucket_creation=True)
+        system = pyarrow.fs.S3FileSystem(
+            endpoint_override=f"{host}:{port}", scheme="http", allow_bucket_creation=True
+        )
         system.create_dir("corpora")
         yield "s3://corpora"
     server.stop()
@@ -90,6 +92,13 @@ def test_what_is_not_there_is_named(run, put, bucket):
     put("there/cut.counts", b"ARROW1 and no more")
     with pytest.raises(FileError, match=r"s3://corpora/there/cut\.counts is not a raregram file, or it is truncated"):
         rg.Counts.load(f"{bucket}/there/cut.counts")
+
+
+def test_a_cluster_without_its_client_is_named(run, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    error = run("count", "hdfs://127.0.0.1:1/a", "-o", "x", code=1)
+    assert error.startswith("raregram: error: hdfs://127.0.0.1:1/a: ")
+    assert error.count("\n") == 1
 
 
 def test_an_upload_that_fails_leaves_the_old_file(put, bucket, monkeypatch):
