@@ -19,7 +19,7 @@ from raregram.counts.count import ContextOptions, is_frame
 from raregram.errors import InputError, ParameterError, check_count
 from raregram.measure.rank import Top, best_boundaries, by_first, merge_best, numbered, value_names
 from raregram.measure.results import Results
-from raregram.measure.score import LOG_RATIO, Boundaries, boundaries, kind_of, score_columns, scores_of
+from raregram.measure.score import LOG_RATIO, Boundaries, boundaries, kind_of, ngram_lines, score_columns, scores_of
 from raregram.models.model import Model
 from raregram.spark.session import Cluster, Frame
 from raregram.spark.sources import (
@@ -34,7 +34,7 @@ from raregram.spark.sources import (
     read_partition,
     valid_texts,
 )
-from raregram.text.ngrams import NGrams
+from raregram.text.vocabulary import Codes
 
 BOUNDARY_COLUMNS = {"document": "string", "position": "bigint", "left": "string", "right": "string"}
 OUT_ROWS = 1 << 16  # rows of a record batch
@@ -91,7 +91,7 @@ def score(
     def score_contexts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in gathered(batches):
             there = {name: batch.column(name) for name in batch.schema.names}
-            scores = scores_of(get(), _parse(get(), batch.column(column), source).lists(), level)
+            scores = scores_of(get(), _encode(get(), batch.column(column), source), level)
             yield pa.record_batch({**there, **dict(zip(names, scores, strict=True))})
 
     return cluster.map(found.frame, score_contexts, dict.fromkeys(names, "double"), like=found.frame)
@@ -103,9 +103,12 @@ def _boundaries(model: Model, source: Source, rows: Iterator[pa.RecordBatch]) ->
         yield from boundaries(model, documents)
 
 
-def _parse(model: Model, ngrams: pa.Array, source: str) -> NGrams:
-    valid = valid_texts(ngrams, Options()) if pa.types.is_string(ngrams.type) else ngrams
-    return model.parse(valid, lambda row: f"a row of {source}")
+def _encode(model: Model, ngrams: pa.Array, source: str) -> Codes:
+    return model.encode(_valid(ngrams), lambda row: f"a row of {source}")
+
+
+def _valid(ngrams: pa.Array) -> pa.Array:
+    return valid_texts(ngrams, Options()) if pa.types.is_string(ngrams.type) else ngrams
 
 
 def write_scores(cluster: Cluster, frame: Frame, out: str) -> None:
@@ -164,8 +167,8 @@ def _best_contexts(
 ) -> pa.Table | None:
     best, model = Top(size), get()
     for batch in gathered(rows):
-        ngrams = _parse(model, batch.column(column), source)
-        best.add(ngrams.lines(model.settings.kind), by_first(scores_of(model, ngrams.lists(), level)))
+        codes = _encode(model, batch.column(column), source)
+        best.add(ngram_lines(model, _valid(batch.column(column))), by_first(scores_of(model, codes, level)))
     return best.ranking().table(level) if len(best.ranking().texts) else None
 
 
