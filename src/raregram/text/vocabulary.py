@@ -43,7 +43,7 @@ class Encoder:
         self.vocabulary = vocabulary
         self.tokenizer = tokenizer
         self._known = vocabulary if tokenizer.is_plain else vocabulary[:0]  # strings that need no code of their own
-        self.bytes = 0  # of text so far
+        self.bytes = 0  # of text so far, or that are known to come
         self._table: Any = None  # of the compiled loops
         self._spaced: Any = None  # the vocabulary with a space behind each item
 
