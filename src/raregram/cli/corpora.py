@@ -12,6 +12,7 @@ from raregram import options
 from raregram.cli import options as cli
 from raregram.cli.options import argument, described
 from raregram.cli.printing import print_json, report_file, report_skipped, say
+from raregram.cli.startup import memory_left
 from raregram.errors import ParameterError
 
 
@@ -174,6 +175,9 @@ def count(
     if (item_column, tag_column) != (options.ITEM_COLUMN.default, options.TAG_COLUMN.default):
         format = format or "conll"  # noqa: A001 - by its last column a file may not be recognised
     names, log = cli.parse_names(targets), ReadingLog(on_error)
+    limit = None if memory_limit is None else cli.parse_bytes(memory_limit, "memory_limit", "count")
+    if limit is not None and engine == "local":  # on Spark it is for a task's tables
+        limit = memory_left(limit)
     job = CountJob(
         (sources or None, numerator or None, denominator or None),
         CountSettings(
@@ -197,7 +201,7 @@ def count(
             log=log,
         ),
         ContextOptions(cli.parse_columns(columns), f_de=f_de, n=n),
-        None if memory_limit is None else cli.parse_bytes(memory_limit, "memory_limit", "count"),
+        limit,
     )
     if engine == "local":
         check_target(out)
