@@ -30,6 +30,13 @@ def is_remote(path: PathLike) -> bool:
     return REMOTE.match(os.fspath(path)) is not None
 
 
+def local_path(path: PathLike) -> Path:
+    """Return a path of this machine; raise for a remote one, where that is not possible."""
+    if is_remote(path):
+        raise FileError(f"{path}: this works on this machine alone; name a path of it")
+    return Path(path)
+
+
 def as_path(path: PathLike) -> Path | RemotePath:
     """Return a path of this machine, or a remote one."""
     return RemotePath(os.fspath(path)) if is_remote(path) else Path(path)

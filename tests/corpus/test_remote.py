@@ -94,6 +94,16 @@ def test_what_is_not_there_is_named(run, put, bucket):
         rg.Counts.load(f"{bucket}/there/cut.counts")
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [("tag", "a.txt", "--out", "s3://b/a.parquet"), ("reproduce", "--out", "s3://b/r"), ("serve", "s3://b/m")],
+)
+def test_what_works_on_this_machine_alone_says_so(run, tmp_path, arguments):
+    (tmp_path / "a.txt").write_text("He lives in Paris.\n")
+    assert f"{arguments[-1]}: this works on this machine alone" in run(*arguments, code=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
 def test_a_cluster_without_its_client_is_named(run, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     error = run("count", "hdfs://127.0.0.1:1/a", "-o", "x", code=1)

@@ -14,6 +14,7 @@ from raregram.cli.options import argument, described
 from raregram.cli.printing import print_json, report_file, report_skipped, say
 from raregram.cli.startup import memory_left
 from raregram.errors import ParameterError
+from raregram.remote import local_path
 
 
 def fetch(
@@ -97,7 +98,7 @@ def tag(
 
     if stanford is not None and tagger != "stanford":
         raise ParameterError("--stanford is for --tagger stanford")
-    check_target(out)
+    check_target(local_path(out))
     wanted = None if labels == "all" else cli.parse_pairs(labels) or tagging.DEFAULT_LABELS
     reading = Options(format=format, split=split)
     with closing(load_tagger(tagger, pipeline, processes, stanford=stanford)) as loaded:

@@ -25,6 +25,7 @@ from raregram.errors import (
     printable,
     system_reason,
 )
+from raregram.remote import local_path
 
 if TYPE_CHECKING:
     from raregram.measure.experiment import Config
@@ -179,7 +180,7 @@ def reproduce(
     check_installed()  # before the work, which takes minutes
     if corpus and tags:
         raise ParameterError("--tags is for Reuters-21578; documents of --corpus have tags of their own")
-    folder = Path(out)
+    folder = local_path(out)
     path = folder / "results.json"
     if report_only:
         results = _load_results(path)

@@ -7,7 +7,6 @@ import os
 import socket
 import sys
 import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +14,7 @@ import typer
 from raregram.cli.options import argument, described, parse_bytes
 from raregram.cli.printing import say
 from raregram.errors import FileError, MissingExtraError, ParameterError
+from raregram.remote import local_path
 
 if TYPE_CHECKING:
     from raregram.serve.options import ServeOptions
@@ -61,7 +61,7 @@ def serve(
     from raregram.serve.options import ServeOptions
 
     options = ServeOptions(
-        models=tuple(str(Path(path).absolute()) for path in model_files),
+        models=tuple(str(local_path(path).absolute()) for path in model_files),
         token=token,
         max_bytes=parse_bytes(max_request, "max_request", "serve"),
         timeout=time_limit,

@@ -29,7 +29,7 @@ from raregram.corpus.documents import Documents, Options, spans_from_offsets
 from raregram.corpus.formats import read_documents
 from raregram.corpus.taggers import PIECE_CHARACTERS, Offsets, Tagger, load_tagger
 from raregram.errors import InputError, ParameterError
-from raregram.remote import PathLike
+from raregram.remote import PathLike, local_path
 
 DEFAULT_LABELS: Mapping[str, str] = MappingProxyType(
     {
@@ -100,7 +100,7 @@ def tag(  # noqa: PLR0913 - every option has its name
         progress: called with the number of documents of each chunk when it is tagged.
         options: how to read the documents.
     """
-    out = Path(out)
+    out = local_path(out)  # parts of it are kept, so that a tagging can be resumed
     check_target(out)
     if not isinstance(tagger, str):
         return _tag(tagger, sources, out, labels, progress, options)
