@@ -567,6 +567,10 @@ def add_hashes(hashes: npt.NDArray[np.uint64], values: npt.NDArray[np.int64]) ->
 def _mix(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Scramble 64-bit numbers one to one (the finaliser of splitmix64)."""
     hashes = hashes + np.uint64(0x9E3779B97F4A7C15)
-    hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return hashes ^ (hashes >> np.uint64(31))
+    shifted = np.empty_like(hashes)  # one array for all steps: new memory takes longer than the arithmetic
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        np.right_shift(hashes, np.uint64(shift), out=shifted)
+        hashes ^= shifted
+        if factor > 1:
+            hashes *= np.uint64(factor)
+    return hashes
