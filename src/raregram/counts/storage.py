@@ -25,7 +25,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.ipc
-import pyarrow.parquet as pq
 
 from raregram.atomic import atomic_path
 from raregram.counts.spans import Span, span_order
@@ -278,6 +277,8 @@ def _open_arrow(path: PathLike) -> pa.RecordBatchFileReader:
 
 def write_parquet(path: PathLike, table: SpanTable) -> None:
     """Write a table as Parquet with the strings themselves, which any SQL engine reads."""
+    import pyarrow.parquet as pq
+
     hasher = Hasher(table)
     schema = row_schema(table.columns)
     with atomic_path(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
@@ -302,6 +303,8 @@ def file_header(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> dict[st
 
 def common_metadata(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> bytes:
     """Return the file that makes a folder of Parquet files a table, once all of them are there."""
+    import pyarrow.parquet as pq
+
     sink = pa.BufferOutputStream()
     schema = row_schema(table.columns).with_metadata({METADATA_KEY: json.dumps(file_header(table, row_hashes))})
     pq.write_metadata(schema, sink)
@@ -372,8 +375,10 @@ def _read_rows(path: Path | RemotePath, columns: Sequence[str]) -> pa.Table:
 
 
 @contextmanager
-def _open(path: Path | RemotePath) -> Iterator[pq.ParquetFile]:
+def _open(path: Path | RemotePath) -> Iterator[Any]:
     """Open a Parquet file whose rows can be believed to be in it."""
+    import pyarrow.parquet as pq  # which most commands do not need
+
     # A whole path, since Arrow takes "~name" for somebody's folder and "http:" for an address.
     source = path.open() if isinstance(path, RemotePath) else str(path.absolute())
     with pq.ParquetFile(source, memory_map=True) as file:

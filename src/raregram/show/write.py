@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from raregram.atomic import atomic_path
 from raregram.corpus.contexts import Batch
@@ -184,6 +183,8 @@ def _csv_writer(sink: BinaryIO, heads: Sequence[Batch], added: pa.Schema, kind: 
 @contextmanager
 def _parquet_writer(sink: BinaryIO, heads: Sequence[Batch], added: pa.Schema, _: str) -> Iterator[Write]:
     """Parquet: all columns as they are."""
+    import pyarrow.parquet as pq
+
     schema = _common_schema({head.source: head.all_columns for head in heads}, added)
     with pq.ParquetWriter(sink, schema) as writer:
         yield lambda batch, _, scores: _write_rows(writer, schema, batch, {**batch.all_columns, **scores})

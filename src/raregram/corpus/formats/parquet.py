@@ -11,7 +11,6 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from raregram.corpus.documents import (
     BATCH_BYTES,
@@ -49,8 +48,10 @@ def parquet_batches(path: str, most_rows: int, batch_bytes: int = BATCH_BYTES) -
 
 
 @contextmanager
-def open_parquet(path: str, **options: Any) -> Iterator[pq.ParquetFile]:
+def open_parquet(path: str, **options: Any) -> Iterator[Any]:
     """Open a Parquet file."""
+    import pyarrow.parquet as pq  # which most commands do not need
+
     with ExitStack() as stack:
         source = arrow_source(_seekable(path))
         if not isinstance(source, str):
