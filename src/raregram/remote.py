@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -120,7 +119,7 @@ class RemotePath:
         system, path = self._place
         # An object appears when its upload is complete; a file of a cluster, as soon as it is begun.
         moves = not self.address.startswith(("s3:", "gs:", "gcs:"))
-        first = f"{path}.{secrets.token_hex(8)}.tmp" if moves else path
+        first = f"{path}.{os.urandom(8).hex()}.tmp" if moves else path
         with errors_named(self.address), local.open("rb") as source:
             with system.open_output_stream(first, compression=None) as sink:
                 while data := source.read(COPIED):

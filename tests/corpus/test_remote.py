@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 from pathlib import Path
 
 import pyarrow.fs
 import pytest
 
 import raregram as rg
+from raregram import remote
 from raregram.errors import FileError
 from raregram.remote import RemotePath, as_path, is_remote, matching_files
 
@@ -109,6 +111,23 @@ def test_a_cluster_without_its_client_is_named(run, monkeypatch):
     error = run("count", "hdfs://127.0.0.1:1/a", "-o", "x", code=1)
     assert error.startswith("raregram: error: hdfs://127.0.0.1:1/a: ")
     assert error.count("\n") == 1
+
+
+def test_a_file_of_a_cluster_gets_its_name_when_it_is_whole(monkeypatch, tmp_path):
+    """Where a file can be seen as soon as it is begun, it is written under another name first."""
+    seen = []
+
+    class Local(pyarrow.fs.LocalFileSystem):
+        def move(self, first, last):
+            seen.append(sorted(path.name for path in tmp_path.iterdir()))
+            super().move(first, last)
+
+    monkeypatch.setattr(remote, "_file_system", lambda _: (Local(), str(tmp_path)))
+    counts = rg.Counts.from_contexts(["a b"], ["X"])
+    counts.save("hdfs://host:9000/t.counts")
+    assert [re.fullmatch(r"t\.counts\.[0-9a-f]{16}\.tmp", name) is not None for name in seen[0]] == [True]
+    assert [path.name for path in tmp_path.iterdir()] == ["t.counts"]
+    assert rg.Counts.load("hdfs://host:9000/t.counts") == counts
 
 
 def test_an_upload_that_fails_leaves_the_old_file(put, bucket, monkeypatch):
