@@ -9,7 +9,7 @@ from typing import Any
 
 
 def memory_left(limit: int) -> int:
-    """Return what is left of a limit of this process beside what it holds already."""
+    """Return how much of a limit of this process is left, beside the memory that it has already."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:  # this is not Linux

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from raregram.counts.sorting import find_heads
 from raregram.counts.spans import Span, span_names
-from raregram.counts.storage import SpanRows, SpanTable, join_rows, row_bytes
-from raregram.counts.table import Counts, Ints, check_total, counts_columns, counts_header
+from raregram.counts.storage import SpanRows, SpanTable, are_within, join_rows, row_bytes
+from raregram.counts.table import Counts, check_total, counts_columns, counts_header
 from raregram.errors import InputError, ParameterError, check_count
 from raregram.text.vocabulary import Codes, build_vocabulary
 
@@ -36,11 +36,12 @@ class Combined:
         self._kept = np.arange(len(self.items), dtype=np.int32)
         if self.subtracts:  # then some items may be gone; all that are left are in units
             self._union, used = self.items, np.zeros(len(self.items), dtype=bool)
-            fits = self._is_within_totals(self.totals[None, :])
+            totals = self.totals.tolist()
+            fits = are_within(list(self.totals[:, None]), totals)
             for span in tables[0].spans:
                 for part in self.stream(span) if span.width == 1 else ():
                     used[part.keys] = True
-                    fits &= self._is_within_totals(part.values)
+                    fits &= are_within(list(part.values.T), totals)
             if not fits:
                 raise InputError("cannot subtract what was never added: the other table has more contexts")
             self.items = self.items.filter(pa.array(used))
@@ -90,13 +91,6 @@ class Combined:
                 f"cannot subtract what was never added: {items!r} at {part.span.describe()} "
                 f"({names[column]}) would have the frequency {part.values[row, column]}"
             )
-
-    def _is_within_totals(self, values: Ints) -> bool:
-        """Whether frequencies can be those of so many contexts: at each target, and outside of it."""
-        outside = self.totals[0] - self.totals
-        return bool(
-            (values >= 0).all() and (values <= self.totals).all() and (values[:, :1] - values <= outside).all()
-        )
 
 
 class RowsAsTuples(Sequence[tuple[int, ...]]):

@@ -257,16 +257,20 @@ class StoredRows(Mapping[Span, SpanRows]):
 
 def check_rows(columns: Sequence[npt.NDArray[Any]], totals: Sequence[int]) -> None:
     """Raise `ValueError` for frequencies that no counting gives, in a file that someone made by hand."""
+    if not are_within(columns, totals):
+        raise ValueError("a row cannot be in this table")
+
+
+def are_within(columns: Sequence[npt.NDArray[Any]], totals: Sequence[int]) -> bool:
+    """Whether frequencies, in all and at each target, can be those of so many contexts."""
     of_all = columns[0]
-    sound = all(  # at each target, and outside of it
+    return all(  # at each target, and outside of it
         column.min(initial=0) >= 0
         and column.max(initial=0) <= total
         and (of_all - column).min(initial=0) >= 0
         and (of_all - column).max(initial=0) <= totals[0] - total
         for column, total in zip(columns, totals, strict=True)
     )
-    if not sound:
-        raise ValueError("a row cannot be in this table")
 
 
 def _open_arrow(path: PathLike) -> pa.RecordBatchFileReader:
