@@ -96,7 +96,7 @@ def count_locally(folder: Path, settings: CountSettings) -> float:
 
 def count_on_workers(folder: Path, settings: CountSettings, workers: int) -> tuple[float, int, int]:
     """Return the seconds of a count on so many workers, the bytes shuffled, and the peak of a Python worker."""
-    logs = folder / f"cluster-{workers}-{len(settings.longer)}"
+    logs = folder / f"cluster-{workers}-{len(settings.all_spans)}"
     logs.mkdir()
     with Standalone(logs, workers, memory="2g", pinned=True) as standalone:
         session = connect(standalone.url, SETTINGS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -11,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raregram.counts.storage import SpanRows
+from raregram.counts.rows import SpanRows
 from raregram.counts.table import LARGEST_TOTAL, Counts, Ints, compact
 from raregram.errors import InputError, MissingExtraError, ParameterError, check_choice, shorten
 from raregram.models.fit import fit
@@ -266,7 +265,7 @@ def _without_missing(counts: Counts) -> Counts:
     items, parts = compact(
         counts.items, [SpanRows(part.span, part.keys[kept], part.values[kept]) for part, kept in there]
     )
-    return replace(counts, items=items, rows={part.span: part for part in parts})
+    return counts.with_rows(parts, items)
 
 
 def _check_two(classes: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:

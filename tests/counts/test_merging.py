@@ -13,8 +13,8 @@ import raregram as rg
 from conftest import corpora
 from raregram.counts import storage
 from raregram.counts.merging import Combined, merge_rows
+from raregram.counts.rows import SpanRows
 from raregram.counts.spans import Span
-from raregram.counts.storage import SpanRows
 from raregram.errors import InputError
 
 SPANS = ["suffixes:3", "whole"]

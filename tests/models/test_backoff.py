@@ -16,7 +16,7 @@ from samples import ITEMS, UNSEEN, probes_of, samples
 from test_contracts import same_models
 
 import raregram as rg
-from raregram.counts.storage import SpanRows
+from raregram.counts.rows import SpanRows
 from raregram.errors import InputError, ParameterError
 from raregram.models.backoff.pairs import PairTable
 from raregram.models.backoff.prune import LEAST_GAIN

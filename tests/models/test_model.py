@@ -17,8 +17,9 @@ from test_contracts import FITS
 import raregram as rg
 from conftest import corpora
 from raregram.counts import storage
+from raregram.counts.rows import SpanRows
 from raregram.counts.spans import Span, unit_spans
-from raregram.counts.storage import SpanRows, SpanTable
+from raregram.counts.storage import SpanTable
 from raregram.errors import FileError, ParameterError
 from raregram.measure.synthetic import SyntheticCorpus
 from raregram.models import ratios, selection

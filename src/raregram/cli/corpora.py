@@ -280,7 +280,7 @@ def export(
     from raregram.counts.table import Counts
 
     check_target(out)
-    storage.write_parquet(out, Counts.load(source).as_table())
+    storage.write_parquet(out, Counts.load(source).as_table(every=True))
     report_file(out, as_json=False, quiet=quiet)
 
 

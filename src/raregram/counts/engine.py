@@ -1,13 +1,13 @@
 """The local engine: encode everything once, then count range by range, in memory or beyond it.
 
 Codes are kept in memory while they are few, and else in a temporary file. When all has been read, the vocabulary is
-put into byte order. The windows of a span are then cut into ranges of its first item, each small enough to be sorted
-in memory. Ranges share no row, and their rows come out in the final order: nothing is merged or added up afterwards.
+put into byte order. The windows are then cut into ranges of the item next to the boundary, each small enough to be
+sorted in memory. Ranges share no row, and their rows come out in the final order: nothing is merged or added up
+afterwards.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import tempfile
 from collections import deque
@@ -25,9 +25,10 @@ import pyarrow as pa
 from raregram.atomic import temporary_base, write_errors_named
 from raregram.corpus.labels import check_labels
 from raregram.counts.encode import ONCE, Encoded, Weight
-from raregram.counts.kernel import Batch, CountSettings, Layer, count_span, count_suffixes, count_units, windows_of
+from raregram.counts.kernel import Batch, CountSettings, Layer, count_suffixes, count_units, windows_of
+from raregram.counts.rows import SpanRows, add_up_suffixes
 from raregram.counts.spans import Span
-from raregram.counts.storage import SpanRows, SpanTable
+from raregram.counts.storage import SpanTable
 from raregram.counts.table import Ints, check_total, counts_columns
 from raregram.errors import InputError, check_count
 from raregram.remote import PathLike
@@ -36,6 +37,7 @@ from raregram.text.vocabulary import Codes, build_vocabulary
 
 MEMORY_LIMIT = 4 << 30  # bytes
 SMALLEST_RANGE = 1 << 8  # windows
+RANGE = 1 << 17  # windows that are sorted at a time, where memory allows: so many stay in the processor's cache
 MOST_RANGES = 1 << 14
 
 Job: TypeAlias = Callable[[], Encoded]
@@ -66,14 +68,15 @@ class Spool:
                 left = left[self.file.write(left) :]
 
     def read(self, which: int, start: int = 0, stop: int | None = None) -> Codes:
-        """Return rows of an array."""
+        """Return a part of an array along its last axis."""
         kept = self.arrays[which]
         if isinstance(kept, np.ndarray):
-            return kept[start:stop]
-        offset, (rows, *width) = kept
-        found = np.empty((max((rows if stop is None else stop) - start, 0), *width), dtype=np.int32)
-        self.file.seek(offset + start * 4 * math.prod(width))
-        self.file.readinto(found.data)
+            return kept[..., start:stop]
+        offset, (*rows, length) = kept
+        found = np.empty((*rows, (length if stop is None else stop) - start), dtype=np.int32)
+        for row, part in enumerate(found.reshape(-1, found.shape[-1])):
+            self.file.seek(offset + 4 * (row * length + start))
+            self.file.readinto(part.data)
         return found
 
     def close(self) -> None:
@@ -141,11 +144,16 @@ class Corpus:
                 totals[target] += windows * times
         return list(totals.values())
 
-    def table(self, only: Span | None = None) -> SpanTable:
-        """Count all spans, or only one; the rows come as a stream."""
+    def table(self, only: Span | None = None, keep_rare: bool = False) -> SpanTable:
+        """Count all spans that a table stores, or only one; the rows come as a stream.
+
+        Rare ones are left out, if the settings say so, unless they are to be added to those of other tables.
+        """
         totals = self.totals
         check_total(totals[0])
         items, parts = self._count(only)
+        if self.settings.min_count > 1 and not keep_rare:
+            parts = (part if part.span.width == 1 else part.at_least(self.settings.min_count) for part in parts)
         return SpanTable(
             "counts", self.settings.header(self.targets, totals), counts_columns(self.targets), items, parts
         )
@@ -157,9 +165,8 @@ class Corpus:
         names = pa.array(list(self.vocabulary), pa.string())
         distinct, codes = build_vocabulary(names)
         layer = Layer("item", distinct, codes, codes)
-        units = self._units(layer)
         if self.settings.shape is None:
-            return distinct, chain(_only(units, only), self._longer(only, [layer]))
+            return distinct, chain(_only(self._units(layer), only), self._suffixes(layer, only))
         shapes, codes = build_vocabulary(pa.concat_arrays(shapes_of(names, self.settings.shape)))
         of_shapes = Layer("shape", shapes, codes[len(names) :], codes[: len(names)])
         shape_units = list(self._units(of_shapes))
@@ -167,9 +174,9 @@ class Corpus:
         items, into = build_vocabulary(pa.concat_arrays([distinct, shapes.take(pa.array(used))]))
         final = np.zeros(len(shapes), dtype=np.int32)  # of every shape among the items
         final[used] = into[len(distinct) :]
-        every = chain(_recode(units, into), _recode(shape_units, final))
-        layers = [layer.recoded(items, into), of_shapes.recoded(items, final)]
-        return items, chain(_only(every, only), self._longer(only, layers))
+        units = chain(_recode(self._units(layer), into), _recode(shape_units, final))
+        longer = chain(_recode(self._suffixes(layer, only), into), _recode(self._suffixes(of_shapes, only), final))
+        return items, chain(_only(units, only), longer)
 
     def _matrix(self) -> Ints:
         """Return for each weight how often its windows count more than once, and how often at each target."""
@@ -193,59 +200,46 @@ class Corpus:
         most_codes = max(self.memory_limit // 6 // (8 * (weights.shape[1] + 2)), SMALLEST_RANGE)
         return count_units(self._batches, layer, self.settings, weights, most_codes)
 
-    def _longer(self, only: Span | None, layers: Sequence[Layer]) -> Iterator[SpanRows]:
-        """Count the spans of two and more items, or only one."""
-        spans, weights = [span for span in self.settings.longer if only in (None, span)], self._matrix()
-        longest = max((span.width for span in spans), default=0)
-        at_a_time = min(len(layers), self.threads)
-        if sum(self.windows.values()) * _bytes_of_window(longest, weights) * at_a_time <= self.memory_limit // 3:
-            return self._in_memory(spans, layers, weights)
+    def _suffixes(self, layer: Layer, only: Span | None) -> Iterator[SpanRows]:
+        """Count the suffixes of two and more items or shapes, or only one of them."""
+        spans = [span for span in self.settings.stored if span.layer == layer.name and span.width > 1]
+        wanted = [span for span in spans if only in (None, span)]
+        if not wanted:
+            return iter(())
+        longest = max(wanted, key=lambda span: span.width)
         ranges = (
-            partial(count_span, span, *windows, self.settings.min_count)
-            for span in spans
-            for windows in self._ranges(layers[span.layer == "shape"], span, weights)
+            partial(count_suffixes, longest, self.settings.side, *windows)
+            for windows in self._ranges(layer, longest, self._matrix())
         )
-        return in_threads(ranges, self.threads)
-
-    def _capacity(self, width: int, weights: Ints) -> int:
-        """Return how many windows a thread may count at a time."""
-        windows, needed = sum(self.windows.values()), _bytes_of_window(width, weights)
-        return max(self.memory_limit // 8 // self.threads // needed, SMALLEST_RANGE, windows // MOST_RANGES)
-
-    def _in_memory(self, spans: Sequence[Span], layers: Sequence[Layer], weights: Ints) -> Iterator[SpanRows]:
-        """Count the suffixes of all lengths, items and shapes side by side."""
-        batches, suffixes = list(self._batches()), []
-        for layer in layers:
-            lengths = {span.width for span in spans if span.layer == layer.name}
-            suffixes.append(count_suffixes(batches, layer, self.settings, weights, lengths))
-        with ThreadPoolExecutor(min(len(layers), self.threads)) as pool:
-            for _ in range(self.settings.n):
-                yield from (rows for rows in pool.map(_next_rows, suffixes) if rows is not None)
+        lengths = {span.width for span in wanted}
+        return add_up_suffixes(in_threads(ranges, self.threads), lengths, self.settings.n, self.settings.side)
 
     def _ranges(self, layer: Layer, span: Span, weights: Ints) -> Iterator[tuple[Codes, Ints]]:
-        """Yield the windows of a span range by range, and what they weigh."""
+        """Yield the windows of a suffix range by range, and what they weigh."""
 
         def pieces() -> Iterator[Codes]:
-            return (windows_of(batch, layer, self.settings, span) for batch in self._batches())
+            return (windows_of(batch, layer, self.settings, span.width) for batch in self._batches())
 
-        codes = layer.nearest_codes if span.start == self.settings.nearest else layer.codes
         sizes = np.zeros(len(layer.names), dtype=np.int64)
         for batch in self._batches():
-            sizes += np.bincount(codes[batch.codes[batch.starts() + span.start]], minlength=len(sizes))
-        return self._cut(pieces, sizes, 0, self._capacity(span.width, weights), weights)
+            nearest = batch.codes[batch.starts() + self.settings.nearest]
+            sizes += np.bincount(layer.nearest_codes[nearest], minlength=len(sizes))
+        windows, needed = sum(self.windows.values()), 20 * span.width + 8 * int(weights.shape[1]) + 48
+        capacity = max(self.memory_limit // 8 // self.threads // needed, SMALLEST_RANGE, windows // MOST_RANGES)
+        return self._cut(pieces, sizes, 0, capacity, weights)
 
     def _cut(
         self, pieces: Pieces, sizes: Ints, column: int, capacity: int, weights: Ints
     ) -> Iterator[tuple[Codes, Ints]]:
         """Cut windows into ranges of a column's codes, of `sizes` windows; a frequent code by the next column."""
-        bounds = _bounds(sizes, capacity)
+        bounds = _bounds(sizes, min(capacity, RANGE))
         range_of = np.repeat(np.arange(len(bounds) - 1, dtype=np.uint16), np.diff(bounds))
         spool = Spool(self.memory_limit // 16, self.beside)
         cuts = []
         for piece in pieces():
             of_window = range_of[piece[column]]
             order = np.argsort(of_window, kind="stable")
-            spool.append(piece.T[order])
+            spool.append(piece.take(order, axis=1))
             cuts.append(np.searchsorted(of_window[order], np.arange(len(bounds))))
         ends = np.cumsum(sizes)[bounds[1:] - 1]
         for which, windows in enumerate(np.diff(ends, prepend=0).tolist()):
@@ -273,17 +267,8 @@ def _recode(parts: Iterable[SpanRows], codes: Codes) -> Iterator[SpanRows]:
     return (SpanRows(part.span, codes[part.keys], part.values) for part in parts)
 
 
-def _bytes_of_window(width: int, weights: Ints) -> int:
-    """Return how much memory it takes to count a span of so many items, for each window."""
-    return 20 * width + 8 * int(weights.shape[1]) + 48
-
-
-def _next_rows(suffixes: Iterator[SpanRows | None]) -> SpanRows | None:
-    return next(suffixes, None)
-
-
 def _read_parts(spool: Spool, parts: Sequence[tuple[int, int, int]]) -> Iterator[Codes]:
-    return (spool.read(*part).T for part in parts)
+    return (spool.read(*part) for part in parts)
 
 
 def _joined(pieces: Iterable[Codes], weights: Ints) -> tuple[Codes, Ints]:
@@ -310,6 +295,9 @@ def _bounds(sizes: Ints, capacity: int) -> Ints:
 
 def in_threads(jobs: Iterable[Callable[[], T]], threads: int) -> Iterator[T]:
     """Do jobs side by side and yield the results in order; only a few are in memory at a time."""
+    if threads == 1:
+        yield from (job() for job in jobs)
+        return
     waiting: deque[Future[T]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for job in jobs:

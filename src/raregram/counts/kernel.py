@@ -2,7 +2,8 @@
 
 Units need no work window by window: from one position to the next, a document loses its first item and gains the one
 after its last, so one frequency count and the ends of the documents give all positions. The windows of a longer span
-are sorted by its items, so that equal ones are neighbours; the rows come out in their final order.
+are sorted by its items, so that equal ones are neighbours; the rows come out in their final order. Only the longest
+suffixes are counted, since the others add them up.
 
 A window counts once unless its weight says otherwise: `weights[w, 0]` is how often a window of the weight w counts
 beyond that, and `weights[w, 1:]` how often at each target. Weight 0 is that of most windows: once, and at no target.
@@ -10,7 +11,7 @@ beyond that, and `weights[w, 1:]` how often at each target. Weight 0 is that of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from raregram.counts.rows import SpanRows, from_boundary, stored_spans
 from raregram.counts.sorting import Order, group_rows
-from raregram.counts.spans import LayerName, Span, parse_spans, shape_name, suffix
-from raregram.counts.storage import SpanRows
+from raregram.counts.spans import LayerName, Span, parse_spans, shape_name
 from raregram.counts.table import Ints, counts_header
 from raregram.options import KIND, LOWER, MIN_COUNT, SIDE, SPANS, TOKENIZE, N
 from raregram.text.tokenize import Tokenizer, window_starts
@@ -69,9 +70,9 @@ class CountSettings:
         return parse_spans(self.spans, self.n, self.side)
 
     @property
-    def longer(self) -> list[Span]:
-        """The spans of two and more items, shorter ones first."""
-        return [span for span in self.all_spans if span.width > 1]
+    def stored(self) -> list[Span]:
+        """The spans whose rows the table stores."""
+        return stored_spans(self.all_spans, self.min_count)
 
     @property
     def nearest(self) -> int:
@@ -113,10 +114,6 @@ class Layer:
     names: pa.Array  # string, distinct, in byte order
     codes: Codes  # (items,) the code of each item of the corpus
     nearest_codes: Codes  # (items,) the same next to the boundary, where a shape has more detail
-
-    def recoded(self, names: pa.Array, codes: Codes) -> Layer:
-        """Return the layer by the codes of another vocabulary, given those of `names`."""
-        return Layer(self.name, names, codes[self.codes], codes[self.nearest_codes])
 
 
 def count_units(
@@ -172,63 +169,31 @@ def _tally(counts: Ints, found: Codes, times: int) -> None:
         counts += times * np.bincount(found, minlength=len(counts))
 
 
-def windows_of(batch: Batch, layer: Layer, settings: CountSettings, span: Span) -> Codes:
-    """Return the codes of a span in all windows, and the weights of these: (width + 1, windows)."""
+def windows_of(batch: Batch, layer: Layer, settings: CountSettings, length: int) -> Codes:
+    """Return the codes of suffixes, from the boundary on, in all windows, and the weights of these.
+
+    The result is (length + 1, windows).
+    """
     starts = batch.starts()
     codes = layer.codes[batch.codes]
-    found = np.empty((span.width + 1, len(starts)), dtype=np.int32)
-    for row, k in enumerate(range(span.start, span.stop)):
-        if k == settings.nearest and layer.nearest_codes is not layer.codes:
-            found[row] = layer.nearest_codes[batch.codes[starts + k]]
-        else:
-            np.take(codes, starts + k, out=found[row])
+    found = np.empty((length + 1, len(starts)), dtype=np.int32)
+    layer.nearest_codes[batch.codes].take(starts + settings.nearest, out=found[0])
+    step = -1 if settings.side == "left" else 1
+    for distance in range(1, length):
+        codes.take(starts + (settings.nearest + step * distance), out=found[distance])
     found[-1] = batch.weights(starts)
     return found
 
 
-def count_span(span: Span, windows: Codes, weights: Ints, min_count: int) -> SpanRows:
-    """Return the rows of a span from its windows, which come as from `windows_of`."""
+def count_suffixes(span: Span, side: str, windows: Codes, weights: Ints) -> SpanRows:
+    """Return the rows of a suffix from its windows, which come as from `windows_of`."""
     order, heads, keys = group_rows(windows[:-1])
-    weight = windows[-1][order]
+    weight = windows[-1].take(order)
     special = np.flatnonzero(weight)
     group = np.searchsorted(heads, special, side="right") - 1
     sizes = np.diff(heads, append=len(order))
-    return SpanRows(span, keys, _frequencies(sizes, group, weights[weight[special]])).at_least(min_count)
-
-
-def count_suffixes(
-    batches: Sequence[Batch], layer: Layer, settings: CountSettings, weights: Ints, lengths: Collection[int]
-) -> Iterator[SpanRows | None]:
-    """Yield the rows of the suffixes of 2, 3, ... items; None for lengths that are not asked for.
-
-    Where all windows fit into memory this takes half the time of `count_span`: the windows of a suffix are sorted by
-    its furthest item and the row of the shorter suffix.
-    """
-    left = settings.side == "left"
-    starts, codes = [batch.starts() for batch in batches], [layer.codes[batch.codes] for batch in batches]
-    weight = np.concatenate([batch.weights(start) for batch, start in zip(batches, starts, strict=True)])
-    special = np.flatnonzero(weight)
-    more = weights[weight[special]]
-    nearest = [
-        layer.nearest_codes[batch.codes[start + settings.nearest]]
-        for batch, start in zip(batches, starts, strict=True)
-    ]
-    row = np.concatenate(nearest)  # of each window's suffix
-    keys = np.arange(len(layer.names), dtype=np.int32)[:, None]
-    for length in range(2, max(lengths, default=0) + 1):
-        span = suffix(length, settings.n, settings.side, layer.name)
-        k = settings.n - length if left else length - 1
-        item = np.concatenate([each[start + k] for each, start in zip(codes, starts, strict=True)])
-        order, heads, pairs = group_rows(np.stack([item, row] if left else [row, item]))
-        sizes = np.diff(heads, append=len(order))
-        row[order] = np.repeat(np.arange(len(heads), dtype=np.int32), sizes)
-        shorter, keys = keys, np.empty((len(heads), length), dtype=np.int32)
-        keys[:, slice(1, None) if left else slice(-1)] = shorter.take(pairs[:, int(left)], axis=0)
-        keys[:, 0 if left else -1] = pairs[:, int(not left)]
-        if length in lengths:
-            yield SpanRows(span, keys, _frequencies(sizes, row[special], more)).at_least(settings.min_count)
-        else:
-            yield None
+    in_text_order = np.ascontiguousarray(from_boundary(keys, side))
+    return SpanRows(span, in_text_order, _frequencies(sizes, group, weights[weight[special]]))
 
 
 def _frequencies(sizes: Order, group: npt.NDArray[Any], more: Ints) -> Ints:

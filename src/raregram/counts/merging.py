@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from raregram.counts.rows import SpanRows, add_up_suffixes, from_boundary, join_rows, row_bytes, stored_spans
 from raregram.counts.sorting import find_heads
 from raregram.counts.spans import Span, span_names
-from raregram.counts.storage import SpanRows, SpanTable, are_within, join_rows, row_bytes
+from raregram.counts.storage import SpanTable, are_within
 from raregram.counts.table import Counts, check_total, counts_columns, counts_header
 from raregram.errors import InputError, ParameterError, check_count
 from raregram.text.vocabulary import Codes, build_vocabulary
@@ -29,6 +30,7 @@ class Combined:
         for other in tables[1:]:
             check_mergeable(tables[0], other)
         self.tables, self.signs, self.subtracts = tables, signs, min(signs) < 0
+        self.spans = list(tables[0].rows.stored)
         self.totals = np.sum([sign * table.totals for table, sign in zip(tables, signs, strict=True)], axis=0)
         check_total(int(self.totals[0]))
         self.items, codes = build_vocabulary(pa.concat_arrays([table.items for table in tables]))
@@ -38,7 +40,7 @@ class Combined:
             self._union, used = self.items, np.zeros(len(self.items), dtype=bool)
             totals = self.totals.tolist()
             fits = are_within(list(self.totals[:, None]), totals)
-            for span in tables[0].spans:
+            for span in self.spans:
                 for part in self.stream(span) if span.width == 1 else ():
                     used[part.keys] = True
                     fits &= are_within(list(part.values.T), totals)
@@ -49,19 +51,24 @@ class Combined:
 
     def counts(self) -> Counts:
         """Return the result as a table in memory."""
-        first, columns = self.tables[0], len(self.totals)
-        rows = {span: join_rows(span, list(self.stream(span)), columns) for span in first.spans}
-        return replace(first, totals=self.totals, items=self.items, rows=rows, known_digest=None)
+        rows = (join_rows(span, list(self.stream(span)), len(self.totals)) for span in self.spans)
+        return replace(self.tables[0], totals=self.totals).with_rows(rows, self.items)
 
     def table(self, min_count: int = 1) -> SpanTable:
         """Return the result as a stream of rows, without spans of two and more items that are rarer than this."""
         check_count("min_count", "merge", min_count)
         first = replace(self.tables[0], min_count=max(min_count, *(table.min_count for table in self.tables)))
         header = counts_header(first, first.spans, first.targets, self.totals.tolist())
+        wanted = stored_spans(first.spans, first.min_count)
         rows = (
-            part if span.width == 1 else part.at_least(min_count)
-            for span in first.spans
-            for part in self.stream(span)
+            part if part.span.width == 1 else part.at_least(min_count)
+            for source in self.spans
+            for part in add_up_suffixes(
+                self.stream(source),
+                {span.width for span in wanted if first.rows.sources[span] == source},
+                first.n,
+                first.side,
+            )
         )
         return SpanTable("counts", header, counts_columns(first.targets), self.items, rows)
 
@@ -69,11 +76,11 @@ class Combined:
         """Yield the rows of a span in order, some at a time."""
 
         def rows(table: Counts, codes: Codes, sign: int) -> Iterator[SpanRows]:
-            for part in table.stream(span):
+            for part in table.rows.stored.stream(span):
                 yield SpanRows(span, codes[part.keys], part.values if sign > 0 else -part.values)
 
         streams = list(map(rows, self.tables, self._codes, self.signs))
-        for part in merge_rows(span, streams):
+        for part in merge_rows(span, streams, self.tables[0].side):
             if self.subtracts:
                 self._check_contained(part)
             left = part.at_least(int(self.subtracts))
@@ -107,28 +114,28 @@ class RowsAsTuples(Sequence[tuple[int, ...]]):
         return tuple(self.keys[row].tolist())
 
 
-def merge_rows(span: Span, streams: Sequence[Iterator[SpanRows]]) -> Iterator[SpanRows]:
+def merge_rows(span: Span, streams: Sequence[Iterator[SpanRows]], side: str) -> Iterator[SpanRows]:
     """Yield the sorted rows of several streams of sorted rows, with the values of equal keys added up."""
     pending = [next(stream, None) for stream in streams]
-    while waiting := [part for part in pending if part is not None]:
-        last = min(RowsAsTuples(part.keys)[-1] for part in waiting)  # up to here, nothing more can come
+    while any(part is not None for part in pending):
+        tuples = [() if part is None else RowsAsTuples(from_boundary(part.keys, side)) for part in pending]
+        last = min(rows[-1] for rows in tuples if len(rows))  # up to here, nothing more can come
         ready = []
         for number, part in enumerate(pending):
             if part is None:
                 continue
-            cut = bisect_right(RowsAsTuples(part.keys), last)
-            ready.append(SpanRows(span, part.keys[:cut], part.values[:cut]))
-            rest = SpanRows(span, part.keys[cut:], part.values[cut:])
-            pending[number] = rest if len(rest) else next(streams[number], None)
-        yield _add_up_sorted(span, [part for part in ready if len(part)])
+            cut = bisect_right(tuples[number], last)
+            ready.append(part[:cut])
+            pending[number] = part[cut:] if cut < len(part) else next(streams[number], None)
+        yield _add_up_sorted(span, [part for part in ready if len(part)], side)
 
 
-def _add_up_sorted(span: Span, parts: Sequence[SpanRows]) -> SpanRows:
+def _add_up_sorted(span: Span, parts: Sequence[SpanRows], side: str) -> SpanRows:
     """Add up the values of equal keys of several parts, each of which is sorted."""
     joined = join_rows(span, parts, 0)
     if len(parts) == 1:
         return joined
-    order = np.argsort(row_bytes(joined.keys), kind="stable")  # it only merges what is sorted already
+    order = np.argsort(row_bytes(from_boundary(joined.keys, side)), kind="stable")  # it only merges sorted parts
     keys, values = joined.keys.take(order, axis=0), joined.values.take(order, axis=0)
     heads = find_heads(*keys.T)
     times, sums = np.diff(heads, append=len(keys)), values.take(heads, axis=0)

@@ -5,6 +5,7 @@ A row is one span of one N-gram: `start` and `end` (positions), `items` (strings
 - Files are Arrow files (IPC): `items` is dictionary-encoded, so that a file holds one vocabulary and codes. A record
   batch has sorted rows of one span and a checksum. The rows of a span are read when they are needed.
 - The parts of count tables that Spark tasks write, and exported tables, are Parquet with the strings themselves.
+- A count file has the rows of units and of the longest suffixes: see `raregram.counts.rows`.
 
 Either way a JSON header says the kind of file, the format version and a digest of everything else. Files are data:
 nothing in them is executed.
@@ -17,7 +18,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,14 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from raregram.atomic import atomic_path
+from raregram.counts.rows import BATCH, SpanRows, from_boundary, join_rows, row_bytes, stored_spans
 from raregram.counts.spans import Span, span_order
 from raregram.errors import FileError
 from raregram.remote import PathLike, RemotePath, as_path, is_remote
 from raregram.text.tokenize import buffers_of
 from raregram.text.vocabulary import Codes, build_vocabulary
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 ROW_GROUP = 1 << 20  # values written at a time
 ROW_BYTES = 32  # that a row takes in memory, at least
 MOST_PACKED = 1000  # bytes in memory for one on disk: rows differ from each other, so they cannot be packed so well
@@ -51,25 +53,7 @@ DAMAGE = (
 )  # what a file that is not what it says can make the readers raise
 ARROW = b"ARROW1"  # the first bytes of an Arrow file
 HEADER_DIGEST = b"raregram.sha256"
-BATCH = 1 << 17  # rows
 COMMON = "_common_metadata"  # where a folder of Parquet files has its header
-
-
-@dataclass(frozen=True)
-class SpanRows:
-    """The rows of one span, sorted by `keys`, which are distinct."""
-
-    span: Span
-    keys: Codes  # (rows, width)
-    values: npt.NDArray[np.int64]  # (rows, columns)
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def at_least(self, least: int) -> SpanRows:
-        """Return the rows that were seen so often."""
-        keep = self.values[:, 0] >= least
-        return self if keep.all() else SpanRows(self.span, self.keys[keep], self.values[keep])
 
 
 @dataclass(frozen=True)
@@ -89,21 +73,18 @@ class SpanTable:
         """The number of items of an N-gram."""
         return int(self.header["n"])
 
+    @property
+    def stored_spans(self) -> list[Span]:
+        """The spans whose rows a count table stores, and which its digest is made of."""
+        spans = [Span.from_columns(start, end, self.n) for start, end in self.header["spans"]]
+        return stored_spans(spans, int(self.header["min_count"]))
+
     def digest(self) -> str:
         """Return a hexadecimal digest of the content, whatever the order of the rows."""
         hasher = Hasher(self)
         for part in self.parts:
             hasher.add(part)
         return digest_of(self, hasher.total)
-
-
-def join_rows(span: Span, parts: Sequence[SpanRows], columns: int) -> SpanRows:
-    """Put parts of a span's rows together; there may be none."""
-    if len(parts) == 1:
-        return parts[0]
-    keys = [part.keys for part in parts] or [np.empty((0, span.width), np.int32)]
-    values = [part.values for part in parts] or [np.empty((0, columns), np.int64)]
-    return SpanRows(span, np.concatenate(keys), np.concatenate(values))
 
 
 class Hasher:
@@ -138,8 +119,7 @@ def write(path: PathLike, table: SpanTable) -> None:
         pa.OSFile(str(temporary), "wb") as file,
         pa.ipc.new_file(file, schema, options=options) as writer,
     ):
-        for group in _row_groups(table.parts, BATCH, one_span=True):
-            part = join_rows(group[0].span, group, len(table.columns))
+        for part in _row_groups(table.parts, BATCH):
             hasher.add(part)
             columns = [column.astype(schema.field(3).type.to_pandas_dtype()) for column in part.values.T]
             batches.append([*part.span.columns(table.n), len(part), _checksum(part.keys, columns)])
@@ -179,12 +159,13 @@ def _checksum_of_items(items: pa.Array) -> int:
 class StoredRows(Mapping[Span, SpanRows]):
     """The rows of an Arrow file by their spans; a span is read and checked when it is asked for."""
 
-    def __init__(self, path: PathLike, reader: pa.RecordBatchFileReader, head: dict[str, Any]) -> None:
+    def __init__(
+        self, path: PathLike, reader: pa.RecordBatchFileReader, head: dict[str, Any], spans: list[Span]
+    ) -> None:
         self.path, self.reader, self.head = path, reader, head
         n = int(head["header"]["n"])
-        columns = [*head["header"].get("spans", []), *((start, end) for start, end, _, _ in head["batches"])]
-        spans = {Span.from_columns(start, end, n) for start, end in columns}
-        self._batches: dict[Span, list[int]] = {span: [] for span in sorted(spans, key=span_order)}
+        every = {*spans, *(Span.from_columns(start, end, n) for start, end, _, _ in head["batches"])}
+        self._batches: dict[Span, list[int]] = {span: [] for span in sorted(every, key=span_order)}
         for number, (start, end, _, _) in enumerate(head["batches"]):
             self._batches[Span.from_columns(start, end, n)].append(number)
         self._read: dict[Span, SpanRows] = {}
@@ -280,17 +261,17 @@ def _open_arrow(path: PathLike) -> pa.RecordBatchFileReader:
 
 
 def write_parquet(path: PathLike, table: SpanTable) -> None:
-    """Write a table as Parquet with the strings themselves, which any SQL engine reads."""
+    """Write a table, with the rows of any spans, as Parquet with the strings themselves, which SQL engines read."""
     import pyarrow.parquet as pq
 
-    hasher = Hasher(table)
+    hasher, hashed = Hasher(table), set(table.stored_spans)
     schema = row_schema(table.columns)
     with atomic_path(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
         rows = max(ROW_GROUP // (3 + len(table.columns)), 1)
-        for group in _row_groups(table.parts, rows):
-            for part in group:
+        for part in _row_groups(table.parts, rows):
+            if part.span in hashed:
                 hasher.add(part)
-            writer.write_table(to_arrow(table, group), row_group_size=rows)
+            writer.write_table(to_arrow(table, [part]), row_group_size=rows)
         writer.add_key_value_metadata({METADATA_KEY.decode(): json.dumps(file_header(table, hasher.total))})
 
 
@@ -315,24 +296,21 @@ def common_metadata(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> byt
     return bytes(sink.getvalue())
 
 
-def _row_groups(parts: Iterable[SpanRows], size: int, one_span: bool = False) -> Iterator[list[SpanRows]]:
-    """Cut parts anew into groups of a fixed number of rows, so that a file does not depend on how they came."""
-    group: list[SpanRows] = []
-    free = size  # rows
+def _row_groups(parts: Iterable[SpanRows], size: int) -> Iterator[SpanRows]:
+    """Cut the rows of each span anew into groups of a fixed size, so that a file does not depend on how they came."""
+    waiting: dict[Span, list[SpanRows]] = {}
     for part in parts:
-        if one_span and group and group[0].span != part.span:
-            yield group
-            group, free = [], size
-        rest = part
+        group = waiting.setdefault(part.span, [])
+        rest, free = part, size - sum(map(len, group))
         while len(rest) >= free:
-            yield [*group, SpanRows(rest.span, rest.keys[:free], rest.values[:free])]
-            rest = SpanRows(rest.span, rest.keys[free:], rest.values[free:])
-            group, free = [], size
+            yield join_rows(part.span, [*group, rest[:free]], 0)
+            rest, free = rest[free:], size
+            group.clear()
         if len(rest):
             group.append(rest)
-            free -= len(rest)
-    if group:
-        yield group
+    for span, group in waiting.items():
+        if group:
+            yield join_rows(span, group, 0)
 
 
 def read(path: PathLike, kind: str) -> SpanTable:
@@ -350,11 +328,12 @@ def read(path: PathLike, kind: str) -> SpanTable:
             items = _vocabulary(reader)
             if _checksum_of_items(items) != head["vocabulary"]:
                 raise FileError(f"{path} is damaged or was altered: its vocabulary does not match its checksum")
-            rows = StoredRows(path, reader, head)
-            return SpanTable(kind, head["header"], tuple(head["columns"]), items, rows.values(), rows, head["digest"])
+            table = SpanTable(kind, head["header"], tuple(head["columns"]), items, (), file_digest=head["digest"])
+            rows = StoredRows(path, reader, head, table.stored_spans if kind == "counts" else [])
+            return replace(table, parts=rows.values(), stored=rows)
         rows_in_parquet = _read_rows(as_path(path), head["columns"])
-        items, parts = from_arrow(rows_in_parquet, head["columns"], int(head["header"]["n"]))
-        table = SpanTable(kind, head["header"], tuple(head["columns"]), items, parts, file_digest=head["digest"])
+        table = from_arrow(rows_in_parquet, SpanTable(kind, head["header"], tuple(head["columns"]), None, ()))
+        table = replace(table, file_digest=head["digest"])
         if table.digest() != head["digest"]:
             raise FileError(f"{path} is damaged or was altered: its content does not match its digest")
     return table
@@ -508,48 +487,31 @@ def to_arrow(table: SpanTable, parts: Sequence[SpanRows]) -> pa.Table:
     )
 
 
-def from_arrow(arrow: pa.Table, columns: Sequence[str], n: int) -> tuple[pa.Array, tuple[SpanRows, ...]]:
-    """Undo `_to_arrow`, for rows in any order."""
+def from_arrow(arrow: pa.Table, table: SpanTable) -> SpanTable:
+    """Return a count table with the rows of an Arrow table, in whatever order they come; undoes `to_arrow`."""
     if any(column.null_count for column in arrow.columns):
         raise ValueError("a value is missing")
     lists = arrow["items"].combine_chunks()
     items, keys = build_vocabulary(lists.flatten())
     firsts = np.asarray(lists.offsets)[:-1]
     start, end = (np.asarray(arrow[name], dtype=np.int64) for name in ("start", "end"))
-    values = np.column_stack([np.asarray(arrow[name], dtype=np.int64) for name in columns])
+    values = np.column_stack([np.asarray(arrow[name], dtype=np.int64) for name in table.columns])
     if (np.asarray(lists.value_lengths()) != end - start).any() or (start < 0).any() or (end <= start).any():
         raise ValueError("a span has another number of items than its positions say")
-    if (values < 0).any() or n < 1:
+    if (values < 0).any() or table.n < 1:
         raise ValueError("a frequency is negative")
-    span_code = start << 32 | end
-    parts = []
-    for code in np.unique(span_code).tolist():
-        span = Span.from_columns(code >> 32, code & 0xFFFFFFFF, n)
-        rows = np.flatnonzero(span_code == code)
+    span_code, parts = start << 32 | end, []
+    if not np.isin(span_code, [first << 32 | last for first, last in table.header["spans"]]).all():
+        raise ValueError("the header does not fit the rows")
+    for span in table.stored_spans:
+        first, last = span.columns(table.n)
+        rows = np.flatnonzero(span_code == (first << 32 | last))
         span_keys = keys[firsts[rows, None] + np.arange(span.width)]
-        order = np.argsort(row_bytes(span_keys), kind="stable")
+        order = np.argsort(row_bytes(from_boundary(span_keys, table.header["side"])), kind="stable")
         if (span_keys[order[1:]] == span_keys[order[:-1]]).all(axis=1).any():
             raise ValueError("a row stands twice")
         parts.append(SpanRows(span, span_keys[order], values[rows[order]]))
-    return items, tuple(sorted(parts, key=lambda part: span_order(part.span)))
-
-
-def row_bytes(keys: Codes) -> npt.NDArray[Any]:
-    """View rows of codes as single values that compare like the rows do, item by item.
-
-    Codes are not negative, so their big-endian bytes sort as they do.
-    """
-    width = keys.shape[1]
-    if width == 1:
-        return keys[:, 0]
-    return np.ascontiguousarray(keys, dtype=">i4").view(f"V{4 * width}").ravel()
-
-
-def find_rows(keys: Codes, wanted: Codes) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
-    """Return where rows stand among sorted, distinct keys, and whether they are there at all (place 0 if not)."""
-    place = np.searchsorted(row_bytes(keys), row_bytes(wanted))
-    place[place == len(keys)] = 0
-    return place, (keys[place] == wanted).all(axis=1) if len(keys) else np.zeros(len(wanted), dtype=bool)
+    return replace(table, items=items, parts=tuple(parts))
 
 
 def hash_items(items: pa.Array) -> npt.NDArray[np.uint64]:

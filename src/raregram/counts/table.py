@@ -5,9 +5,10 @@ It is all that any estimator needs. Two tables merge by adding and subtract exac
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +16,10 @@ import pyarrow as pa
 
 from raregram.corpus.labels import target_names
 from raregram.counts import storage
+from raregram.counts.rows import CountRows, RowsInMemory, SpanRows, StoredSpans, join_rows, row_bytes
 from raregram.counts.sorting import group_rows
 from raregram.counts.spans import Span, parse_spans, span_names, tuple_of, unit_spans
-from raregram.counts.storage import SpanRows, SpanTable, StoredRows, join_rows
+from raregram.counts.storage import SpanTable, StoredRows
 from raregram.errors import InputError, check_choice, check_count, name_some
 from raregram.options import DENOMINATOR, KIND, LOWER, MIN_COUNT, SIDE, SPANS, TOKENIZE
 from raregram.remote import PathLike
@@ -47,7 +49,7 @@ class Counts:
     targets: tuple[str, ...]  # sorted
     totals: Ints  # (1 + targets,) number of contexts: all, then each target's
     items: pa.Array  # string, distinct, in byte order; a code is an index into it
-    rows: Mapping[Span, SpanRows]  # values: (rows, 1 + targets), in the order of `totals`
+    rows: CountRows  # values: (rows, 1 + targets), in the order of `totals`
     pad: bool = False  # whether contexts reach beyond the ends of a document
     min_count: int = MIN_COUNT.default  # longer spans that were seen less often were dropped
     shape: str | None = None  # the name of the shape function, where shapes are counted
@@ -174,13 +176,13 @@ class Counts:
     def from_table(cls, table: SpanTable) -> Counts:
         """Gather the rows of a table, which may come as a stream."""
         head = table.header
-        rows: Mapping[Span, SpanRows] | None = table.stored
-        if rows is None:
-            parts: dict[Span, list[SpanRows]] = {Span.from_columns(a, b, head["n"]): [] for a, b in head["spans"]}
+        columns, stored = 1 + len(head["targets"]), cast("StoredSpans | None", table.stored)
+        if stored is None:
+            parts: dict[Span, list[SpanRows]] = {span: [] for span in table.stored_spans}
             for part in table.parts:
                 parts[part.span].append(part)
-            columns = 1 + len(head["targets"])
-            rows = {span: join_rows(span, some, columns) for span, some in parts.items()}
+            stored = RowsInMemory({span: join_rows(span, some, columns) for span, some in parts.items()})
+        spans = [Span.from_columns(start, end, head["n"]) for start, end in head["spans"]]
         return cls(
             n=int(head["n"]),
             side=str(head["side"]),
@@ -188,7 +190,7 @@ class Counts:
             targets=tuple(head["targets"]),
             totals=np.array(head["totals"], dtype=np.int64),
             items=table.items,
-            rows=rows,
+            rows=CountRows(stored, spans, int(head["n"]), str(head["side"]), columns),
             pad=bool(head["pad"]),
             min_count=int(head["min_count"]),
             shape=head["shape"],
@@ -203,16 +205,6 @@ class Counts:
     def digest(self) -> str:
         """Return a digest of the content: equal tables have equal digests, however they were made."""
         return self.known_digest or self.as_table().digest()
-
-    def stream(self, span: Span) -> Iterator[SpanRows]:
-        """Yield the rows of a span, some at a time; those of a file are read, and not kept in memory."""
-        if isinstance(self.rows, StoredRows):
-            yield from self.rows.stream(span)
-            return
-        part = self.rows[span]
-        for first in range(0, len(part), storage.BATCH):
-            some = slice(first, first + storage.BATCH)
-            yield SpanRows(span, part.keys[some], part.values[some])
 
     def frequencies(
         self, rows: Span | SpanRows, target: str, denominator: str = DENOMINATOR.default
@@ -251,21 +243,26 @@ class Counts:
         """The span of the whole N-gram."""
         return Span("item", 0, self.n)
 
+    @cached_property
+    def whole_rows(self) -> SpanRows:
+        """The rows of the whole N-grams, in byte order of their items."""
+        rows = self.rows[self.whole]
+        return rows if self.side == "right" else rows[np.argsort(row_bytes(rows.keys), kind="stable")]
+
     def whole_ngrams(self) -> NGrams:
-        """Return the whole N-grams that the table holds, in order of its rows."""
-        return NGrams.of_length(self.items.take(pa.array(self.rows[self.whole].keys.ravel())), self.n)
+        """Return the whole N-grams that the table holds, in byte order of their items."""
+        return NGrams.of_length(self.items.take(pa.array(self.whole_rows.keys.ravel())), self.n)
 
     @property
     def num_rows(self) -> int:
-        """Number of rows of all spans."""
-        if isinstance(self.rows, StoredRows):
-            return self.rows.num_rows()
-        return sum(len(part) for part in self.rows.values())
+        """Number of rows that are stored."""
+        stored = self.rows.stored
+        return stored.num_rows() if isinstance(stored, StoredRows) else sum(map(len, self._stored_parts()))
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        arrays = sum(part.keys.nbytes + part.values.nbytes for part in self.rows.values())
+        arrays = sum(part.keys.nbytes + part.values.nbytes for part in self._stored_parts())
         return int(self.items.nbytes) + int(self.totals.nbytes) + arrays
 
     def __add__(self, other: Counts) -> Counts:
@@ -296,9 +293,9 @@ class Counts:
             self._header() == other._header()
             and self.items.equals(other.items)
             and all(
-                np.array_equal(part.keys, other.rows[span].keys)
-                and np.array_equal(part.values, other.rows[span].values)
-                for span, part in self.rows.items()
+                np.array_equal(part.keys, other.rows[part.span].keys)
+                and np.array_equal(part.values, other.rows[part.span].values)
+                for part in self._stored_parts()
             )
         )
 
@@ -331,8 +328,8 @@ class Counts:
     def drop_rare(self, min_count: int) -> Counts:
         """Return the table without spans of two and more items that were seen less often than `min_count`."""
         check_count("min_count", "drop_rare", min_count)
-        rows = {span: part if span.width == 1 else part.at_least(min_count) for span, part in self.rows.items()}
-        return replace(self, rows=rows, min_count=max(int(min_count), self.min_count), known_digest=None)
+        rows = [part if part.span.width == 1 else part.at_least(min_count) for part in self.rows.values()]
+        return replace(self.with_rows(rows), min_count=max(int(min_count), self.min_count))
 
     def with_targets(self, targets: Sequence[str]) -> Counts:
         """Return this table with columns for exactly these targets, zeros for those that it does not have.
@@ -341,13 +338,22 @@ class Counts:
         """
         names = target_names(targets)
         columns = [0, *(1 + self.targets.index(name) if name in self.targets else -1 for name in names)]
-        rows = {span: SpanRows(span, part.keys, _pick(part.values, columns)) for span, part in self.rows.items()}
-        return replace(self, targets=names, totals=_pick(self.totals, columns), rows=rows, known_digest=None)
+        rows = [SpanRows(part.span, part.keys, _pick(part.values, columns)) for part in self._stored_parts()]
+        return replace(self, targets=names, totals=_pick(self.totals, columns)).with_rows(rows)
+
+    def with_rows(self, rows: Iterable[SpanRows], items: pa.Array | None = None) -> Counts:
+        """Return a table with other rows, and maybe other items."""
+        stored = RowsInMemory({part.span: part for part in rows})
+        every = CountRows(stored, self.spans, self.n, self.side, len(self.totals))
+        return replace(self, rows=every, items=self.items if items is None else items, known_digest=None)
+
+    def _stored_parts(self) -> Iterator[SpanRows]:
+        """Yield the rows that are stored."""
+        return (self.rows.stored[span] for span in self.rows.stored)
 
     def to_arrow(self) -> pa.Table:
         """Return all rows: start and end of the span, items, and the frequencies, in all and at each target."""
-        table = self.as_table()
-        return storage.to_arrow(table, list(table.parts))
+        return storage.to_arrow(self.as_table(), list(self.rows.values()))
 
     def to_pandas(self) -> Any:
         """Return all rows as a pandas DataFrame."""
@@ -361,9 +367,10 @@ class Counts:
         """What a count file says about itself, beside its rows."""
         return counts_header(self, self.spans, self.targets, self.totals.tolist())
 
-    def as_table(self) -> SpanTable:
-        """Return the table as files store it."""
-        return SpanTable("counts", self._header(), counts_columns(self.targets), self.items, self.rows.values())
+    def as_table(self, every: bool = False) -> SpanTable:
+        """Return the table as files store it, or with the rows of every span."""
+        parts = self.rows.stream(self.spans) if every else self._stored_parts()
+        return SpanTable("counts", self._header(), counts_columns(self.targets), self.items, parts)
 
 
 def counts_header(
@@ -439,8 +446,8 @@ def _check_sound(counts: Counts) -> None:
     check_total(int(counts.totals[0]))
     if counts.totals.min() < 0 or counts.totals.max() > counts.totals[0]:
         raise ValueError("a target has more contexts than there are")
-    if not isinstance(counts.rows, StoredRows):  # those are checked as they are read
-        for part in counts.rows.values():
+    if not isinstance(counts.rows.stored, StoredRows):  # those are checked as they are read
+        for part in counts._stored_parts():
             storage.check_rows(list(part.values.T), counts.totals.tolist())
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from raregram import drawing
 from raregram.corpus.documents import Options
 from raregram.counts.count import read_counts
-from raregram.counts.storage import find_rows
+from raregram.counts.rows import row_bytes
 from raregram.counts.table import Counts, Ints
 from raregram.errors import InputError, ParameterError, check_count, printable
 from raregram.measure.results import text_table
@@ -212,7 +212,7 @@ def correct_types(documents: Counts, target: str) -> Bools:
         raise ParameterError(
             "evaluation needs the whole N-grams: count the documents with the spans 'units' and 'whole'"
         )
-    return np.asarray(documents.rows[documents.whole].values[:, documents.column(target)] > 0)
+    return np.asarray(documents.whole_rows.values[:, documents.column(target)] > 0)
 
 
 def check_layout(wanted: Settings | Counts, documents: Counts) -> None:
@@ -234,7 +234,7 @@ def _layout(counted: Settings | Counts) -> str:
 def types_for(model: Model, documents: Counts) -> npt.NDArray[np.int32]:
     """Return the whole N-grams of a count table, encoded by the model's vocabulary."""
     check_layout(model.settings, documents)
-    return model.encode_rows(documents.items, documents.rows[documents.whole].keys)
+    return model.encode_rows(documents.items, documents.whole_rows.keys)
 
 
 def training_frequency(documents: Counts, training: Counts) -> Ints:
@@ -246,10 +246,12 @@ def training_frequency(documents: Counts, training: Counts) -> Ints:
     mine, theirs = _layout(training), _layout(documents)
     if mine != theirs:
         raise ParameterError(f"the training table is for {mine}; the documents were counted for {theirs}")
-    known, rows = training.rows[training.whole], documents.rows[documents.whole]
+    known, rows = training.whole_rows, documents.whole_rows
     codes = encode_items(documents.items, training.items)[rows.keys]
-    row, found = find_rows(known.keys, codes)
-    return np.where(found, known.values[row, 0], 0)
+    if not len(known):
+        return np.zeros(len(rows), dtype=np.int64)
+    row = np.minimum(np.searchsorted(row_bytes(known.keys), row_bytes(codes)), len(known) - 1)
+    return np.where((known.keys[row] == codes).all(axis=1), known.values[row, 0], 0)
 
 
 def bands_of(seen: Ints) -> Ints:

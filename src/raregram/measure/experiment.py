@@ -421,7 +421,7 @@ def _table_2(splits: Splits) -> list[dict[str, Any]]:
     rows = []
     for name in SPLITS:
         counts: Counts = getattr(splits, name)
-        values = counts.rows[counts.whole].values
+        values = counts.whole_rows.values
         for column, target in enumerate(("all", *counts.targets)):
             here = values[:, column] > 0
             row = {"split": name, "target": target, "types": int(here.sum()), "contexts": int(counts.totals[column])}

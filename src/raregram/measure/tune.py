@@ -303,7 +303,7 @@ class _Terms:
         self.f_nu, self.f_de = (np.concatenate(side) for side in zip(*by_position, strict=True))
         self.starts = np.cumsum([0, *(len(f_nu) for f_nu, _ in by_position)])
         contexts = grid.contexts
-        codes = encode_items(contexts.items, counts.items)[contexts.rows[contexts.whole].keys]
+        codes = encode_items(contexts.items, counts.items)[contexts.whole_rows.keys]
         index = np.full((counts.n, len(counts.items) + 1), len(self.f_nu))  # (n, items and ABSENT, the last column)
         for k, span in enumerate(counts.units):
             keys = counts.rows[span].keys[:, 0]

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from raregram.counts.count import NUMERATOR
+from raregram.counts.rows import SpanRows
 from raregram.counts.spans import Span
-from raregram.counts.storage import SpanRows
 from raregram.counts.table import LARGEST_TOTAL, Counts
 from raregram.errors import check_count, must_be
 from raregram.models import ratios

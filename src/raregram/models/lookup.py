@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from raregram.counts.rows import SpanRows
 from raregram.counts.spans import Span
-from raregram.counts.storage import SpanRows
 from raregram.counts.table import Counts, Ints, compact
 from raregram.models.base import Estimator, ModelRows, Settings
 from raregram.models.explain import Term

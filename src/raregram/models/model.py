@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from raregram.counts import storage
+from raregram.counts.rows import SpanRows, from_boundary
 from raregram.counts.spans import Span
-from raregram.counts.storage import SpanRows, SpanTable
+from raregram.counts.storage import SpanTable
 from raregram.counts.table import Counts
 from raregram.errors import InputError, ParameterError, must_be, shorten
 from raregram.models import intervals
@@ -298,7 +299,7 @@ def _check_rows(settings: Settings, rows: Mapping[Span, SpanRows]) -> None:
     if not set(rows) <= set(ESTIMATORS[settings.estimator].required_spans(settings)):
         raise ValueError("there are spans that the estimator does not have")
     for span, part in rows.items():
-        if not _in_order(part.keys):
+        if not _in_order(from_boundary(part.keys, settings.side)):
             raise ValueError("rows are not in order")
         times = settings.n if span.layer == "any" else 1  # an item at whatever position may be everywhere
         if (part.values > np.array([settings.n_nu, settings.n_de, 1]) * [times, times, 1]).any():

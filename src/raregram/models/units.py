@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from raregram.counts.rows import SpanRows
 from raregram.counts.spans import Span, unit_spans
-from raregram.counts.storage import SpanRows
 from raregram.counts.table import Counts, Ints
 from raregram.models import intervals, ratios, selection
 from raregram.models.base import BLOCK, Facts, ModelRows, Options, Parameters, Settings

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from raregram.counts.rows import SpanRows, from_boundary, row_bytes
 from raregram.counts.spans import Span
-from raregram.counts.storage import SpanRows, row_bytes
 from raregram.counts.table import Counts
 from raregram.errors import InputError, ParameterError
 from raregram.models import ratios
@@ -65,7 +65,7 @@ class Whole(LookupEstimator):
         """Make an estimator from its rows."""
         (part,) = (rows[span] for span in cls.required_spans(settings))
         frequencies, index = pool(part.values)
-        return cls(settings, items, frequencies, index, row_bytes(part.keys))
+        return cls(settings, items, frequencies, index, row_bytes(from_boundary(part.keys, settings.side)))
 
     @cached_property
     def values(self) -> Floats:
@@ -74,7 +74,7 @@ class Whole(LookupEstimator):
 
     def find(self, codes: Codes) -> Index:
         """Return the index of the frequencies of each context; 0 where it was never seen."""
-        wanted = row_bytes(codes.astype(np.int32, copy=False))
+        wanted = row_bytes(from_boundary(codes.astype(np.int32, copy=False), self.settings.side))
         row = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
         found = (self._codes(self.keys[row]) == codes).all(axis=1)
         return np.where(found, self.index[row], self.index.dtype.type(0))[:, None]
@@ -85,8 +85,9 @@ class Whole(LookupEstimator):
         return super().nbytes + self.keys.nbytes
 
     def _codes(self, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Undo `row_bytes`."""
-        return keys.view(">i4" if self.settings.n > 1 else keys.dtype).reshape(-1, self.settings.n)
+        """Return the codes of N-grams in the order of the text."""
+        codes = keys.view(">i4" if self.settings.n > 1 else keys.dtype).reshape(-1, self.settings.n)
+        return from_boundary(codes, self.settings.side)
 
     def rows(self) -> Iterator[ModelRows]:
         """Yield the one span."""

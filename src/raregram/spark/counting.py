@@ -78,9 +78,9 @@ class Counted:
     columns: tuple[str, ...]
     row_hashes: Hashes
 
-    def table(self, items: pa.Array | None = None, parts: Any = ()) -> SpanTable:
-        """Return the table with these rows."""
-        return SpanTable("counts", self.header, self.columns, items, parts)
+    def table(self) -> SpanTable:
+        """Return the table without its rows."""
+        return SpanTable("counts", self.header, self.columns, None, ())
 
     @property
     def digest(self) -> str:
@@ -196,7 +196,7 @@ def collect_counts(count: Count) -> Counts:
     """Compute a count and bring it to the driver as a count table in memory."""
     rows = count.compute(count.rows.toArrow)
     counted = count.finish()
-    return Counts.from_table(counted.table(*from_arrow(rows, counted.columns, count.settings.n)))
+    return Counts.from_table(from_arrow(rows, counted.table()))
 
 
 def _buckets(cluster: Cluster, samples: Sequence[tuple[Source, CountSettings]]) -> tuple[int, int]:
@@ -206,7 +206,7 @@ def _buckets(cluster: Cluster, samples: Sequence[tuple[Source, CountSettings]]) 
         size = int(source.frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
         if size < 1 << 60:  # Spark takes what it does not know for very large
             needed += (
-                size // ITEM_BYTES * len(settings.longer) * ROW_BYTES // BUCKET_BYTES
+                size // ITEM_BYTES * sum(span.width > 1 for span in settings.stored) * ROW_BYTES // BUCKET_BYTES
             )  # one row an item and length
     wanted = int(cluster.session.conf.get("spark.sql.shuffle.partitions"))
     partitions = max(wanted, min(needed // BUCKETS, MOST_PARTITIONS))
@@ -261,15 +261,14 @@ class Counter:
         """Return the function that a task runs."""
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            # What is rare here may be frequent elsewhere.
-            corpus = Corpus(replace(self.settings, min_count=1), self.memory_limit)
+            corpus = Corpus(self.settings, self.memory_limit)
             for encoded in self.source.encode(batches, corpus.settings, self.options):
                 corpus.add(encoded)
             totals = TaskTotals([0] * (1 + len(self.targets)), corpus.documents, corpus.longest, self.options.log)
             columns = [0, *(1 + self.targets.index(target) for target in corpus.targets)]
             for column, total in zip(columns, corpus.totals, strict=True):
                 totals.totals[column] = total
-            yield from self._blocks(corpus.table(self.only), columns)
+            yield from self._blocks(corpus.table(self.only, keep_rare=True), columns)
             corpus.spool.close()
             reports.add(("counted", sample, partition_number()), totals)
 

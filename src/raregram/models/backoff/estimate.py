@@ -24,8 +24,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from raregram.counts.rows import SpanRows, from_boundary, row_bytes
 from raregram.counts.spans import LayerName, Span, span_order, unit_spans
-from raregram.counts.storage import SpanRows, row_bytes
 from raregram.counts.table import Counts, compact
 from raregram.models import ratios
 from raregram.models.backoff import prune
@@ -422,7 +422,7 @@ class Backoff(Estimator):
                 before = level.total.astype(np.float64)
         for span in sorted(found.keys() & set(spans.all()), key=span_order):
             keys, index, terms = found[span]
-            order = np.argsort(row_bytes(keys), kind="stable")
+            order = np.argsort(row_bytes(from_boundary(keys, s.side)), kind="stable")
             yield ModelRows(span, keys[order], self.frequencies.columns(index[order]), terms[order])
 
     @property

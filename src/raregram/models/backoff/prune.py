@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from raregram.counts.rows import SpanRows, join_rows
 from raregram.counts.spans import LayerName, Span
-from raregram.counts.storage import SpanRows, join_rows
 from raregram.counts.table import Counts, Ints, add_up
 from raregram.errors import ParameterError
 from raregram.models import selection
@@ -50,18 +50,14 @@ class Step:
 
 def evidence(counts: Counts, settings: Settings) -> Rows:
     """Return the rows of all spans with f_nu, f_de and 1; suffixes seen once, and not at the target, say nothing."""
-    rows: Rows = {}
     spans = Spans.of(settings)
-    for span in spans.all():
-        if span == spans.anywhere:
-            continue
-        parts = []
-        for part in counts.stream(span):
-            f_nu, f_de = counts.frequencies(part, settings.target, settings.denominator)
-            telling = np.flatnonzero((f_nu > 0) | (f_de > 1) | (span.width == 1))
-            values = np.column_stack([f_nu[telling], f_de[telling], np.ones_like(telling)])
-            parts.append(SpanRows(span, part.keys[telling], values))
-        rows[span] = join_rows(span, parts, columns=3)
+    parts: dict[Span, list[SpanRows]] = {span: [] for span in spans.all() if span != spans.anywhere}
+    for part in counts.rows.stream(parts):
+        f_nu, f_de = counts.frequencies(part, settings.target, settings.denominator)
+        telling = np.flatnonzero((f_nu > 0) | (f_de > 1) | (part.span.width == 1))
+        values = np.column_stack([f_nu[telling], f_de[telling], np.ones_like(telling)])
+        parts[part.span].append(SpanRows(part.span, part.keys[telling], values))
+    rows = {span: join_rows(span, some, columns=3) for span, some in parts.items()}
     if spans.longest_shapes:
         units = [rows[spans.unit(distance)] for distance in range(spans.n)]
         keys, values = np.concatenate([part.keys for part in units]), np.concatenate([part.values for part in units])
