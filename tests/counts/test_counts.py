@@ -18,7 +18,7 @@ import raregram as rg
 from conftest import as_dictionary, corpora
 from raregram import options
 from raregram.counts import storage
-from raregram.counts.rows import SpanRows
+from raregram.counts.rows import CountRows, RowsInMemory, SpanRows
 from raregram.counts.spans import Span, parse_spans, span_names, suffix, suffix_lengths
 from raregram.errors import FileError, InputError, ParameterError
 
@@ -490,7 +490,7 @@ def test_equal_tables_have_equal_rows_and_equal_frequencies():
 def test_whole_ngrams_come_back_in_order_of_the_rows():
     counts = rg.Counts.from_contexts(["b a", "a c", "b a"], [None] * 3, targets=["X"], spans=["whole"])
     assert counts.whole_ngrams().texts("words").to_pylist() == ["a c", "b a"]
-    assert counts.rows[counts.whole].values[:, 0].tolist() == [1, 2]
+    assert counts.whole_rows.values[:, 0].tolist() == [1, 2]
 
 
 def test_size_in_memory_is_that_of_all_arrays():
@@ -641,7 +641,10 @@ def forged(counts, fault):
     def with_first_row(values):
         unit = counts.rows["item", 0, 1]
         row = np.concatenate([[values], unit.values[1:]])
-        return replace(counts, rows={**counts.rows, unit.span: SpanRows(unit.span, unit.keys, row)})
+        return counts.with_rows({**counts.rows, unit.span: SpanRows(unit.span, unit.keys, row)}.values())
+
+    def with_spans(rows):
+        return replace(counts, rows=CountRows(RowsInMemory(rows), list(rows), counts.n, counts.side, 3))
 
     few = SpanRows(Span("item", 2, 6), np.zeros((1, 4), np.int32), np.array([[1, 0, 0]]))
     return {
@@ -649,9 +652,9 @@ def forged(counts, fault):
         "a target below zero": lambda: with_first_row([5, -1, 0]),
         "a row above all contexts": lambda: with_first_row([1001, 0, 0]),
         "a row above a target's contexts": lambda: with_first_row([1000, 999, 0]),
-        "a span beyond the contexts": lambda: replace(counts, rows={**counts.rows, few.span: few}),
-        "no units at a position": lambda: replace(
-            counts, rows={span: part for span, part in counts.rows.items() if span != ("item", 1, 2)}
+        "a span beyond the contexts": lambda: with_spans({**counts.rows, few.span: few}),
+        "no units at a position": lambda: with_spans(
+            {span: part for span, part in counts.rows.items() if span != ("item", 1, 2)}
         ),
         "more contexts than are exact": lambda: replace(counts, totals=counts.totals + np.array([2**53, 0, 0])),
         "a side that is none": lambda: replace(counts, side="up"),

@@ -113,7 +113,7 @@ def test_a_span_leaves_out_punctuation_at_its_edges():
     found = {}
     for side in ("left", "right"):
         counts = rg.count(docs, n=2, side=side, spans=["whole"], tokenize="words")
-        rows = counts.rows[counts.whole]
+        rows = counts.whole_rows
         ngrams = counts.whole_ngrams().texts("words").to_pylist()
         found[side] = {text for text, values in zip(ngrams, rows.values, strict=True) if values[1]}
     assert found == {"left": {'to "', "then (", ". Why"}, "right": {'" ,', ") ."}}

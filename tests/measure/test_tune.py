@@ -43,7 +43,7 @@ def test_average_precision_is_scikit_learn_s_where_there_are_no_ties(scored):
 def naive_f1(model, contexts, target, k):
     """Score every type as text, sort with Python, and count."""
     items = contexts.items.to_pylist()
-    part = contexts.rows[contexts.whole]
+    part = contexts.whole_rows
     texts = [" ".join(items[number] for number in key) for key in part.keys.tolist()]
     correct = part.values[:, contexts.column(target)] > 0
     scores = model.log_ratio([text.split(" ") for text in texts])
@@ -92,10 +92,7 @@ def test_bands_split_the_types_by_their_training_frequency(counts, corpus):
     assert sum(band.hits for band in result.bands.values()) == result.overall.hits
     assert sum(band.returned for band in result.bands.values()) == 20
     seen = evaluation.training_frequency(fresh, counts)
-    naive = [
-        contexts.count(" ".join(fresh.items[n].as_py() for n in key))
-        for key in fresh.rows["item", 0, 4].keys.tolist()
-    ]
+    naive = [contexts.count(" ".join(fresh.items[n].as_py() for n in key)) for key in fresh.whole_rows.keys.tolist()]
     assert seen.tolist() == naive
 
 

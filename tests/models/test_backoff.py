@@ -445,7 +445,8 @@ def test_a_higher_frequency_of_one_span_never_lowers_the_ratio(sample, how, more
     totals = np.array([n_nu + n_de + more, n_nu + more])
     # The table before has as many contexts, so that only this one frequency differs.
     before = replace(counts, totals=totals)
-    after = replace(before, rows={**counts.rows, span: SpanRows(span, counts.rows[span].keys, values)})
+    changed = {**counts.rows, span: SpanRows(span, counts.rows[span].keys, values)}
+    before, after = (before.with_rows(rows.values()) for rows in (counts.rows, changed))
     options = {**how[1], "shapes": False, "denominator": "complement"}
     options["longest"] = min(options["longest"], counts.n)
     low, high = (

@@ -363,7 +363,7 @@ def test_rows_of_a_count_table_have_the_codes_of_their_texts(side, estimator):
     ]
     documents = rg.Counts.from_contexts(others, [None] * 5, targets=["LOC"], spans=["whole"], side=side)
     model = rg.fit(counts, "LOC", estimator)
-    codes = model.encode_rows(documents.items, documents.rows[documents.whole].keys)
+    codes = model.encode_rows(documents.items, documents.whole_rows.keys)
     texts = documents.whole_ngrams().texts("words").to_pylist()
     np.testing.assert_array_equal(model.log_ratio(codes), model.log_ratio(texts))
     assert (codes.min() == -1) == (estimator != "backoff")  # it knows the shapes of all

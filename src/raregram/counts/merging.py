@@ -22,6 +22,8 @@ from raregram.counts.table import Counts, check_total, counts_columns, counts_he
 from raregram.errors import InputError, ParameterError, check_count
 from raregram.text.vocabulary import Codes, build_vocabulary
 
+NONE = np.empty((0, 1), dtype=np.int32)
+
 
 class Combined:
     """Several count tables, each added or subtracted."""
@@ -118,7 +120,7 @@ def merge_rows(span: Span, streams: Sequence[Iterator[SpanRows]], side: str) -> 
     """Yield the sorted rows of several streams of sorted rows, with the values of equal keys added up."""
     pending = [next(stream, None) for stream in streams]
     while any(part is not None for part in pending):
-        tuples = [() if part is None else RowsAsTuples(from_boundary(part.keys, side)) for part in pending]
+        tuples = [RowsAsTuples(from_boundary(NONE if part is None else part.keys, side)) for part in pending]
         last = min(rows[-1] for rows in tuples if len(rows))  # up to here, nothing more can come
         ready = []
         for number, part in enumerate(pending):

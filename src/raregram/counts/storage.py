@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from raregram.atomic import atomic_path
-from raregram.counts.rows import BATCH, SpanRows, from_boundary, join_rows, row_bytes, stored_spans
+from raregram.counts.rows import BATCH, RowsInMemory, SpanRows, from_boundary, join_rows, row_bytes, stored_spans
 from raregram.counts.spans import Span, span_order
 from raregram.errors import FileError
 from raregram.remote import PathLike, RemotePath, as_path, is_remote
@@ -229,7 +229,7 @@ class StoredRows(Mapping[Span, SpanRows]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the rows themselves: another process may not have the file."""
-        return dict, (dict(self),)
+        return RowsInMemory, (dict(self),)
 
     def num_rows(self) -> int:
         """Return the number of rows of all spans, without reading them."""
