@@ -17,7 +17,7 @@ import numpy.typing as npt
 from raregram.counts.spans import Span, suffix
 from raregram.text.vocabulary import Codes
 
-BATCH = 1 << 17  # rows
+BATCH = 1 << 16  # rows
 
 
 @dataclass(frozen=True)

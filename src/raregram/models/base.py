@@ -196,8 +196,8 @@ class Estimator(ABC):
 
     @classmethod
     @abstractmethod
-    def fit(cls, counts: Counts, settings: Settings) -> Estimator:
-        """Fit to the frequencies of a count table."""
+    def fit(cls, counts: Counts, settings: Settings, memory_limit: int) -> Estimator:
+        """Fit to the frequencies of a count table, with so many bytes of memory where that is possible."""
 
     @classmethod
     @abstractmethod

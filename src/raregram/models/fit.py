@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from raregram.counts.count import ContextOptions, read_counts
+from raregram.counts.engine import MEMORY_LIMIT
 from raregram.counts.table import Counts
-from raregram.errors import InputError, ParameterError
+from raregram.errors import InputError, ParameterError, check_count
 from raregram.models.base import Settings
 from raregram.models.model import Model
 from raregram.models.registry import find_estimator
@@ -30,6 +31,7 @@ def fit(
     longest: int | None = None,
     shapes: bool | None = None,
     max_bytes: int | None = None,
+    memory_limit: int = MEMORY_LIMIT,
 ) -> Model:
     """Fit an estimator of the likelihood ratio of a target's contexts.
 
@@ -59,6 +61,7 @@ def fit(
         longest: the longest suffix; None: the longest that was counted.
         shapes: whether to back off to shapes; None: yes.
         max_bytes: how many bytes the model may take in memory; its file takes less, but for very small ones.
+        memory_limit: bytes to use, about; a larger table, which is read from a file, is fitted in several passes.
 
     >>> counts = Counts.from_contexts(["lives in", "said that", "was in"], ["LOC", None, "LOC"])
     >>> fit(counts, "LOC", "selective", lam=0, size=2).log_ratio(["is in", "said that"]).round(2)
@@ -68,6 +71,7 @@ def fit(
         "criterion": criterion, "size": size, "lam": lam, "unseen": unseen, "seed": seed, "keep_seen": keep_seen,
         "tau": tau, "unit_lam": unit_lam, "longest": longest, "shapes": shapes, "max_bytes": max_bytes,
     }  # fmt: skip
+    check_count("memory_limit", "fit", memory_limit)
     found = find_estimator(estimator)
     if not isinstance(counts, Counts):
         spans = tuple(found.spans_to_count(longest, shapes))
@@ -93,7 +97,7 @@ def fit(
         params=found.choose(counts, (n_nu, n_de), options),
         corpus=counts.known_digest,
     )
-    return Model(found.fit(counts, settings))
+    return Model(found.fit(counts, settings, memory_limit))
 
 
 def only_target(counts: Counts) -> str:

@@ -31,7 +31,7 @@ class LookupEstimator(Estimator):
         return np.ones(len(f_nu), dtype=bool)
 
     @classmethod
-    def fit(cls, counts: Counts, settings: Settings) -> Estimator:
+    def fit(cls, counts: Counts, settings: Settings, memory_limit: int) -> Estimator:
         """Store the frequencies of all rows, or of the selected ones."""
         rows = []
         for span in cls.required_spans(settings):

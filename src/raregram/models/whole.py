@@ -47,7 +47,7 @@ class Whole(LookupEstimator):
         return [Span("item", 0, settings.n)]
 
     @classmethod
-    def fit(cls, counts: Counts, settings: Settings) -> Estimator:
+    def fit(cls, counts: Counts, settings: Settings, memory_limit: int) -> Estimator:
         """Store the frequencies of all N-grams."""
         if counts.whole not in counts.rows:
             raise ParameterError(
@@ -58,7 +58,7 @@ class Whole(LookupEstimator):
             raise InputError(
                 f"this table holds no whole N-grams any more: min_count {counts.min_count} dropped them all"
             )
-        return super().fit(counts, settings)
+        return super().fit(counts, settings, memory_limit)
 
     @classmethod
     def build(cls, settings: Settings, items: pa.Array, rows: Mapping[Span, SpanRows]) -> Whole:

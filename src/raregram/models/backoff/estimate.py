@@ -91,14 +91,27 @@ class Backoff(Estimator):
     # --- fit
 
     @classmethod
-    def fit(cls, counts: Counts, settings: Settings) -> Backoff:
+    def fit(cls, counts: Counts, settings: Settings, memory_limit: int) -> Backoff:
         """Fit to the frequencies of a count table, and store the spans that are selected."""
-        rows = prune.evidence(counts, settings)
+        parts = [
+            cls.fit_part(counts, settings, nearest) for nearest in prune.partitions(counts, settings, memory_limit)
+        ]
+        return cls.from_parts(counts.items, settings, parts)
+
+    @classmethod
+    def fit_part(cls, counts: Counts, settings: Settings, nearest: prune.Nearest | None) -> prune.Selected:
+        """Select the spans of one part of `prune.partitions`."""
+        rows = prune.evidence(counts, settings, nearest)
         estimator, steps = cls.assemble(settings, counts.items, rows)
-        rows, scores = prune.select(rows, estimator.unit_steps() | steps, settings)
+        return prune.select(rows, estimator.unit_steps() | steps, settings)
+
+    @classmethod
+    def from_parts(cls, items: pa.Array, settings: Settings, parts: Sequence[prune.Selected]) -> Backoff:
+        """Return the estimator of the spans that were selected of all parts."""
+        rows, scores = prune.join(parts, settings)
         if settings.params.max_bytes is None:
-            return cls.build(settings, counts.items, rows)
-        return prune.largest_within(rows, scores, settings, lambda some: cls.build(settings, counts.items, some))
+            return cls.build(settings, items, rows)
+        return prune.largest_within(rows, scores, settings, lambda some: cls.build(settings, items, some))
 
     @classmethod
     def build(cls, settings: Settings, items: pa.Array, rows: Mapping[Span, SpanRows]) -> Backoff:
@@ -107,7 +120,7 @@ class Backoff(Estimator):
         reached = {span: step.parent >= 0 for span, step in steps.items()}
         if all(map(np.all, reached.values())):
             return estimator
-        kept = {span: prune.some(part, reached[span]) if span in reached else part for span, part in rows.items()}
+        kept = {span: part[reached[span]] if span in reached else part for span, part in rows.items()}
         return cls.assemble(settings, items, kept)[0]
 
     @classmethod

@@ -5,14 +5,14 @@ A suffix is reached over the shorter ones, so a shorter suffix scores at least a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from raregram.counts.rows import SpanRows, join_rows
+from raregram.counts.rows import SpanRows, from_boundary, join_rows, row_bytes
 from raregram.counts.spans import LayerName, Span
 from raregram.counts.table import Counts, Ints, add_up
 from raregram.errors import ParameterError
@@ -20,13 +20,19 @@ from raregram.models import selection
 from raregram.models.backoff.parameters import Spans
 from raregram.models.base import Settings
 from raregram.models.ratios import Floats, from_log
+from raregram.text.shapes import shapes_of
+from raregram.text.vocabulary import encode_items
 
 if TYPE_CHECKING:
     from raregram.models.backoff.estimate import Backoff
 
 LEAST_GAIN = 0.02  # nats: what says less is left out, unless a size is asked for
+ROW_BYTES = 128  # that a stored row of a count table takes while a model is fitted, about
+MOST_PASSES = 256
 
 Rows: TypeAlias = dict[Span, SpanRows]
+Selected: TypeAlias = tuple[Rows, dict[Span, Floats]]  # rows to store, and their scores
+Nearest: TypeAlias = Mapping[LayerName, npt.NDArray[np.bool_]]  # which items and shapes are next to the boundary
 
 
 @dataclass(frozen=True)
@@ -48,14 +54,33 @@ class Step:
         return np.where(self.parent >= 0, gains, -np.inf)
 
 
-def evidence(counts: Counts, settings: Settings) -> Rows:
-    """Return the rows of all spans with f_nu, f_de and 1; suffixes seen once, and not at the target, say nothing."""
+def partitions(counts: Counts, settings: Settings, memory_limit: int) -> list[Nearest | None]:
+    """Cut what may be next to the boundary, so that the suffixes of each part fit into memory; None is all of it.
+
+    A suffix is judged by shorter ones and by those of its shapes, so items go with their shapes.
+    """
+    number = min(counts.num_rows * ROW_BYTES // memory_limit + 1, MOST_PASSES)
+    if number == 1 or settings.params.criterion == "random":  # whose scores depend on the number of rows
+        return [None]
+    shapes = items = np.arange(len(counts.items), dtype=np.int32)
+    if settings.params.longest_shapes:
+        items = encode_items(shapes_of(counts.items, settings.params.shape)[0], counts.items)
+    return [{"item": items % number == part, "shape": shapes % number == part} for part in range(number)]
+
+
+def evidence(counts: Counts, settings: Settings, nearest: Nearest | None = None) -> Rows:
+    """Return the rows of all spans with f_nu, f_de and 1; suffixes seen once, and not at the target, say nothing.
+
+    Of suffixes there may be only those of one part of `partitions`.
+    """
     spans = Spans.of(settings)
     parts: dict[Span, list[SpanRows]] = {span: [] for span in spans.all() if span != spans.anywhere}
     for part in counts.rows.stream(parts):
         f_nu, f_de = counts.frequencies(part, settings.target, settings.denominator)
-        telling = np.flatnonzero((f_nu > 0) | (f_de > 1) | (part.span.width == 1))
-        values = np.column_stack([f_nu[telling], f_de[telling], np.ones_like(telling)])
+        telling = (f_nu > 0) | (f_de > 1) | (part.span.width == 1)
+        if nearest is not None and part.span.width > 1:
+            telling &= nearest[part.span.layer][from_boundary(part.keys, settings.side)[:, 0]]
+        values = np.column_stack([f_nu[telling], f_de[telling], np.ones(telling.sum(), np.int64)])
         parts[part.span].append(SpanRows(part.span, part.keys[telling], values))
     rows = {span: join_rows(span, some, columns=3) for span, some in parts.items()}
     if spans.longest_shapes:
@@ -66,7 +91,23 @@ def evidence(counts: Counts, settings: Settings) -> Rows:
     return rows
 
 
-def select(rows: Rows, steps: Mapping[Span, Step], settings: Settings) -> tuple[Rows, dict[Span, Floats]]:
+def join(parts: Sequence[Selected], settings: Settings) -> Selected:
+    """Return the rows that were selected of all parts of `partitions`, in order, and their scores."""
+    if len(parts) == 1:
+        return parts[0]
+    rows, scores = dict(parts[0][0]), dict(parts[0][1])
+    for span in [span for span in rows if span.width > 1]:
+        joined = join_rows(span, [some[span] for some, _ in parts], columns=3)
+        score = np.concatenate([some[span] for _, some in parts])
+        order = np.argsort(row_bytes(from_boundary(joined.keys, settings.side)), kind="stable")
+        rows[span], scores[span] = joined[order], score[order]
+        if settings.params.size is not None:
+            best = selection.top(scores[span], _frequency(rows[span]), settings.params.size)
+            rows[span], scores[span] = rows[span][best], scores[span][best]
+    return rows, scores
+
+
+def select(rows: Rows, steps: Mapping[Span, Step], settings: Settings) -> Selected:
     """Return the rows to store, unless memory is limited, and their scores."""
     p, scores = settings.params, _scores(rows, steps, settings)
     if p.size is None and p.criterion != "gain":
@@ -76,7 +117,7 @@ def select(rows: Rows, steps: Mapping[Span, Step], settings: Settings) -> tuple[
     else:
         kept = {span: np.flatnonzero(scores[span] >= LEAST_GAIN) for span in rows}
     scores = {span: scores[span][kept[span]] for span in rows}
-    return {span: some(part, kept[span]) for span, part in rows.items()}, scores
+    return {span: part[kept[span]] for span, part in rows.items()}, scores
 
 
 def _scores(rows: Rows, steps: Mapping[Span, Step], settings: Settings) -> dict[Span, Floats]:
@@ -118,7 +159,7 @@ def largest_within(
     guess = int(np.searchsorted(sizes, max_bytes // 20))  # a row takes some twenty bytes
     while too_many - fitting > 1:
         tried = min(max(guess, fitting + 1), too_many - 1) if guess >= 0 else (fitting + too_many) // 2
-        estimator = build({span: some(part, ranks[span] < sizes[tried]) for span, part in rows.items()})
+        estimator = build({span: part[ranks[span] < sizes[tried]] for span, part in rows.items()})
         if estimator.nbytes <= max_bytes:
             best, fitting = estimator, tried
         else:
@@ -127,11 +168,6 @@ def largest_within(
     if best is None:
         raise ParameterError(f"no back-off model fits into {max_bytes} bytes; allow more")
     return best
-
-
-def some(part: SpanRows, rows: npt.NDArray[Any]) -> SpanRows:
-    """Return some rows of a span, by index or by mask."""
-    return SpanRows(part.span, part.keys[rows], part.values[rows])
 
 
 def _frequency(part: SpanRows) -> Ints:
