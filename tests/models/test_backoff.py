@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import os
+import tempfile
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -413,6 +415,25 @@ def test_more_copies_at_the_target_never_lower_the_ratio(sample, how, copies, da
     }
     assume(not once_elsewhere(Literal(sample, how[0], **fitting), context))
     assert change_by_copies(sample, (how[0], fitting), context, copies) >= -ROUNDING
+
+
+@settings(max_examples=60)
+@given(
+    samples(),
+    fits(),
+    st.sampled_from([{}, {"size": 2}, {"size": 3, "criterion": "chi2"}, {"max_bytes": 3000}]),
+    st.integers(1, 3000),
+)
+def test_a_table_larger_than_memory_gives_the_same_model(sample, how, selecting, memory_limit):
+    """Whatever the number of passes: the files are equal byte by byte."""
+    counts = count(sample, **how[0])
+    with tempfile.TemporaryDirectory() as folder:
+        counts.save(Path(folder, "t.counts"))
+        stored = rg.Counts.load(Path(folder, "t.counts"))
+        for name, limit in (("at once", 1 << 32), ("in passes", memory_limit)):
+            how[1]["longest"] = min(how[1]["longest"], counts.n)
+            rg.fit(stored, "T", "backoff", **how[1], **selecting, memory_limit=limit).save(Path(folder, name))
+        assert Path(folder, "at once").read_bytes() == Path(folder, "in passes").read_bytes()
 
 
 @settings(max_examples=100, derandomize=True)

@@ -411,6 +411,39 @@ def models(folder):
     return {name: rg.fit(counts, "LOC", name) for name in ("selective", "backoff", "mle")}
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("options", [{}, {"shapes": False}, {"size": 5, "criterion": "cet"}, {"max_bytes": 3000}])
+def test_a_model_fitted_where_the_table_is_is_the_same(spark, folder, tmp_path, side, options):
+    """Also in more parts than there are items next to the boundary."""
+    from raregram.spark import fit
+
+    counting = {"n": 3, "side": side, "spans": ("suffixes:3", "shapes:2")}
+    write_counts(
+        CountJob((folder / "parquet", None, None), CountSettings(**counting)).on_spark(Cluster(spark)),
+        str(tmp_path / "t"),
+    )
+    local = rg.fit(rg.Counts.load(tmp_path / "t"), "LOC", **options)
+    for memory_limit in (1 << 30, 20_000):
+        fitted = fit(str(tmp_path / "t"), "LOC", memory_limit=memory_limit, **options)
+        fitted.save(tmp_path / "spark.rgm")
+        local.save(tmp_path / "local.rgm")
+        assert (tmp_path / "spark.rgm").read_bytes() == (tmp_path / "local.rgm").read_bytes()
+
+
+def test_fitting_on_spark_says_what_it_cannot(spark, folder, tmp_path):
+    from raregram.spark import count, fit
+
+    with pytest.raises(FileError, match="does not exist"):
+        fit(str(tmp_path / "nothing"), "LOC")
+    count(str(folder / "parquet"), str(tmp_path / "t"), n=3, spans=("whole",))
+    with pytest.raises(ParameterError, match="the estimator 'direct' is not fitted on Spark"):
+        fit(str(tmp_path / "t"), "LOC", "direct")
+    with pytest.raises(ParameterError, match="sizes"):
+        fit(str(tmp_path / "t"), "LOC", "selective", sizes=3)
+    same = rg.fit(rg.Counts.load(tmp_path / "t"), "LOC", "selective", size=3)
+    assert fit(str(tmp_path / "t"), "LOC", "selective", size=3).settings == same.settings
+
+
 @pytest.fixture(scope="module")
 def contexts(folder):
     """A table of contexts with other columns, many of them twice."""

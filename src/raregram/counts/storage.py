@@ -387,26 +387,30 @@ def read_header(path: PathLike, reader: pa.RecordBatchFileReader | None = None) 
     if not as_path(path).exists():
         raise FileError(f"{path} does not exist")
     with damage_named(path):
-        metadata = _file_metadata(path) if reader is None else _arrow_metadata(reader)
-        if METADATA_KEY not in metadata:
-            raise FileError(f"{path} is a Parquet or Arrow file, but not one that raregram wrote")
-        text = metadata[METADATA_KEY]
-        head = json.loads(text)
-        if "batches" in head and metadata.get(HEADER_DIGEST) != hashlib.sha256(text).hexdigest().encode():
-            raise FileError(f"{path} is damaged or was altered: its header does not match its digest")
-        if head["version"] > FORMAT_VERSION:
-            raise FileError(
-                f"{path} has format version {head['version']}; this raregram reads up to {FORMAT_VERSION}. "
-                "Install a newer raregram"
-            )
-        if head["version"] < FORMAT_VERSION:
-            command = "fit" if head["kind"] == "model" else "count"
-            raise FileError(
-                f"{path} has format version {head['version']}, which this raregram no longer reads. "
-                f"Make it anew with `raregram {command}`"
-            )
-        optional = {name: head[name] for name in ("batches", "vocabulary") if name in head}
-        return {**{name: head[name] for name in ("kind", "version", "columns", "digest", "header")}, **optional}
+        return parse_header(_file_metadata(path) if reader is None else _arrow_metadata(reader), path)
+
+
+def parse_header(metadata: Mapping[bytes, bytes], path: PathLike) -> dict[str, Any]:
+    """Return the JSON header that is among the metadata of a file."""
+    if METADATA_KEY not in metadata:
+        raise FileError(f"{path} is a Parquet or Arrow file, but not one that raregram wrote")
+    text = metadata[METADATA_KEY]
+    head = json.loads(text)
+    if "batches" in head and metadata.get(HEADER_DIGEST) != hashlib.sha256(text).hexdigest().encode():
+        raise FileError(f"{path} is damaged or was altered: its header does not match its digest")
+    if head["version"] > FORMAT_VERSION:
+        raise FileError(
+            f"{path} has format version {head['version']}; this raregram reads up to {FORMAT_VERSION}. "
+            "Install a newer raregram"
+        )
+    if head["version"] < FORMAT_VERSION:
+        command = "fit" if head["kind"] == "model" else "count"
+        raise FileError(
+            f"{path} has format version {head['version']}, which this raregram no longer reads. "
+            f"Make it anew with `raregram {command}`"
+        )
+    optional = {name: head[name] for name in ("batches", "vocabulary") if name in head}
+    return {**{name: head[name] for name in ("kind", "version", "columns", "digest", "header")}, **optional}
 
 
 def is_raregram_file(path: PathLike) -> bool:

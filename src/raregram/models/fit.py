@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from raregram.counts.count import ContextOptions, read_counts
 from raregram.counts.engine import MEMORY_LIMIT
 from raregram.counts.table import Counts
-from raregram.errors import InputError, ParameterError, check_count
+from raregram.errors import InputError, ParameterError, check_choice, check_count
 from raregram.models.base import Settings
 from raregram.models.model import Model
 from raregram.models.registry import find_estimator
 from raregram.options import DENOMINATOR, ESTIMATOR, SEED, TAU, UNSEEN, Denominator, EstimatorName, Unseen
+
+PARAMETERS: dict[str, Any] = {
+    **dict.fromkeys(("criterion", "size", "lam", "unit_lam", "longest", "shapes", "max_bytes")),
+    "unseen": UNSEEN.default,
+    "seed": SEED.default,
+    "keep_seen": False,
+    "tau": TAU.default,
+}  # and their defaults; None: to be chosen
 
 
 def fit(
@@ -67,37 +77,58 @@ def fit(
     >>> fit(counts, "LOC", "selective", lam=0, size=2).log_ratio(["is in", "said that"]).round(2)
     array([ 0.81, -1.96])
     """
-    options = {
-        "criterion": criterion, "size": size, "lam": lam, "unseen": unseen, "seed": seed, "keep_seen": keep_seen,
-        "tau": tau, "unit_lam": unit_lam, "longest": longest, "shapes": shapes, "max_bytes": max_bytes,
-    }  # fmt: skip
     check_count("memory_limit", "fit", memory_limit)
     found = find_estimator(estimator)
     if not isinstance(counts, Counts):
         spans = tuple(found.spans_to_count(longest, shapes))
         counts = read_counts(counts, ContextOptions(target=target, f_de=denominator), spans=spans)
-    target = only_target(counts) if target is None else target
-    n_nu, n_de = counts.sizes(target, denominator)
+    parameters = {
+        "criterion": criterion, "size": size, "lam": lam, "unseen": unseen, "seed": seed, "keep_seen": keep_seen,
+        "tau": tau, "unit_lam": unit_lam, "longest": longest, "shapes": shapes, "max_bytes": max_bytes,
+    }  # fmt: skip
+    options = FitOptions(target, estimator, denominator, parameters)
+    return Model(found.fit(counts, choose_settings(counts, options, counts.known_digest), memory_limit))
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """What is to be fitted."""
+
+    target: str | None
+    estimator: EstimatorName
+    denominator: Denominator
+    parameters: Mapping[str, Any]  # other arguments of `fit`, by their names
+
+    def __post_init__(self) -> None:
+        """Check the names of the parameters, and add the defaults of those that are missing."""
+        for name in self.parameters:
+            check_choice("parameters", "fit", name, PARAMETERS)
+        object.__setattr__(self, "parameters", {**PARAMETERS, **self.parameters})
+
+
+def choose_settings(counts: Counts, options: FitOptions, corpus: str | None) -> Settings:
+    """Return the settings of a model, with everything chosen that was left open."""
+    target = only_target(counts) if options.target is None else options.target
+    n_nu, n_de = counts.sizes(target, options.denominator)
     if not n_nu:
         raise InputError(f"the target {target!r} never occurs in these counts")
     if not n_de:
         raise InputError(f"every context belongs to {target!r}: there is nothing to compare with")
-    settings = Settings(
+    return Settings(
         target=target,
-        estimator=estimator,
+        estimator=options.estimator,
         n=counts.n,
         side=counts.side,
         kind=counts.kind,
         tokenize=counts.tokenize,
         lower=counts.lower,
-        denominator=denominator,
+        denominator=options.denominator,
         n_nu=n_nu,
         n_de=n_de,
         pad=counts.pad,
-        params=found.choose(counts, (n_nu, n_de), options),
-        corpus=counts.known_digest,
+        params=find_estimator(options.estimator).choose(counts, (n_nu, n_de), options.parameters),
+        corpus=corpus,
     )
-    return Model(found.fit(counts, settings, memory_limit))
 
 
 def only_target(counts: Counts) -> str:

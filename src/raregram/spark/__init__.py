@@ -5,6 +5,7 @@ In a program of your own, with a session of your own:
     from raregram import spark
 
     spark.count("hdfs:///news/*.parquet", "hdfs:///news.counts", n=10, targets=("LOC",), spans=("suffixes:5",))
+    model = spark.fit("hdfs:///news.counts", "LOC")
     scored = spark.score(frame, model)          # a DataFrame with one more column, log_ratio
     best = spark.rank(frame, model, top=100)    # a table
     result = spark.evaluate(tagged, model, k=8000)
@@ -13,6 +14,8 @@ In a program of your own, with a session of your own:
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+from raregram.options import DENOMINATOR, ESTIMATOR, Denominator, EstimatorName
 
 if TYPE_CHECKING:
     from raregram.measure.evaluate import Evaluation
@@ -46,6 +49,32 @@ def count(
     header = write_counts(job.on_spark(_cluster(source)), out).header
     options.log.warn(stacklevel=2)
     return header
+
+
+def fit(
+    path: str,
+    target: str | None = None,
+    estimator: EstimatorName = ESTIMATOR.default,
+    *,
+    denominator: Denominator = DENOMINATOR.default,
+    memory_limit: int | None = None,
+    **parameters: Any,
+) -> Model:
+    """Fit a model to a count table where it is, without bringing it to one machine.
+
+    Args:
+        path: the folder of a count table that `count` wrote.
+        target: the numerator; may be left out where the table has only one target.
+        estimator: "backoff", or one over single items.
+        denominator: as in `raregram.fit`, and so are all parameters.
+        memory_limit: bytes that a task takes.
+        parameters: of the estimator.
+    """
+    from raregram.models.fit import FitOptions
+    from raregram.spark import fitting
+
+    options = FitOptions(target, estimator, denominator, parameters)
+    return fitting.fit(_cluster(path), path, options, memory_limit or fitting.MEMORY_LIMIT)
 
 
 def score(frame: Frame, model: Model, *, column: str | None = None, level: float | None = None) -> Frame:

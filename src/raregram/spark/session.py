@@ -181,6 +181,18 @@ class Cluster:
         path = self.session._jvm.org.apache.hadoop.fs.Path(name)
         return path.getFileSystem(self.context._jsc.hadoopConfiguration()), path
 
+    def read_bytes(self, name: str) -> bytes:
+        """Read a small file."""
+        with errors_explained():
+            files, path = self.path(name)
+            if not files.exists(path):
+                raise FileError(f"{name} does not exist")
+            stream = files.open(path)
+            try:
+                return bytes(stream.readAllBytes())
+            finally:
+                stream.close()
+
     def write_bytes(self, name: str, content: bytes) -> None:
         """Write a small file."""
         files, path = self.path(name)
