@@ -101,7 +101,7 @@ def made_articles(count, length):
 
 
 FROZEN = {
-    "inputs": "e9539510944531fd",
+    "inputs": "cc772ec51be733bd",
     "table_2": "d148d53182b82864",
     "cells": "4535a880cc3b88ae",
     "chosen": "73dd87004b48aee2",
