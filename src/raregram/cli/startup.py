@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from pathlib import Path
 from typing import Any
 
 
 def memory_left(limit: int) -> int:
     """Return how much of a limit of this process is left, beside the memory that it has already."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:  # this is not Linux
-        return limit
-    return max(limit - pages * os.sysconf("SC_PAGE_SIZE"), limit // 4)
+    from raregram.counts.engine import resident_bytes
+
+    return max(limit - resident_bytes(), limit // 4)
 
 
 class _NoPandas:

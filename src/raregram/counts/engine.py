@@ -332,14 +332,26 @@ def encode_all(
         check_count("threads", "a count", threads)
     threads = threads or os.cpu_count() or 1
     corpus = Corpus(settings, memory_limit, None if beside is None else temporary_base(beside), threads)
+    before = resident_bytes()
     try:
         for encoded in in_threads(jobs, threads):
             corpus.add(encoded)
             progress(encoded.documents)
         pa.default_memory_pool().release_unused()  # of the input, so that the tables get it
+        kept = max(resident_bytes() - before, 0)  # the vocabulary and all that stays in memory
+        corpus.memory_limit = max(corpus.memory_limit - kept, corpus.memory_limit // 4)
         yield corpus
     finally:
         corpus.spool.close()
+
+
+def resident_bytes() -> int:
+    """Return how much memory this process has; 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def check_counted(documents: int, contexts: int, longest: int, settings: CountSettings) -> None:

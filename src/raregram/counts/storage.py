@@ -307,8 +307,8 @@ def _row_groups(parts: Iterable[SpanRows], size: int) -> Iterator[SpanRows]:
             yield join_rows(part.span, [*group, rest[:free]], 0)
             rest, free = rest[free:], size
             group.clear()
-        if len(rest):
-            group.append(rest)
+        if len(rest):  # copied, so that the rows that were written need no memory any more
+            group.append(rest if rest is part else SpanRows(rest.span, rest.keys.copy(), rest.values.copy()))
     for span, group in waiting.items():
         if group:
             yield join_rows(span, group, 0)
