@@ -67,6 +67,7 @@ def main() -> None:
     arguments = options.parse_args()
     if unknown := set(arguments.steps) - STEPS.keys():
         options.error(f"there is no step {', '.join(unknown)}; there are {', '.join(STEPS)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside; a second run goes on from here"))
     out = arguments.out.absolute()
     failed = []
     if not arguments.page:
@@ -127,15 +128,12 @@ def run(name: str, out: Path, arguments: Any) -> bool:
     print(f"{time.strftime('%H:%M:%S')}  {name}", flush=True)
     began = time.perf_counter()
     process = subprocess.Popen(list(map(str, words)), cwd=PROJECT)
-
-    def stop(*_: object) -> None:
+    try:
+        process.wait()
+    except BaseException:
         process.terminate()
         process.wait()
-        os._exit(1)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
-    process.wait()
+        raise
     if process.returncode == 0 and path.exists():
         write_json(path, {**json.loads(path.read_text()), "minutes": (time.perf_counter() - began) / 60})
     return path.exists()

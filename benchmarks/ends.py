@@ -29,7 +29,7 @@ from benchmarks.contest import Measurement, data_folder
 from benchmarks.measuring import RAREGRAM, Figures, parser, processor_seconds, timed, write_json
 from benchmarks.rivals import Floats, Task, load
 from benchmarks.rivals.data import Data, Part
-from benchmarks.rivals.run import f1
+from benchmarks.rivals.run import check, f1
 from benchmarks.rivals.summary import CLOSE
 from raregram.measure.experiment import Config
 
@@ -133,7 +133,7 @@ class VowpalWabbit(Adapted):
         return [(learn, None, None), ((*vw, *predicting(self.test, "model", "scores.txt")), None, None)]
 
     def scores(self) -> Floats:
-        return np.array((self.folder / "scores.txt").read_text().split(), dtype=np.float64)
+        return np.array([float(line) for line in (self.folder / "scores.txt").read_text().split()])
 
 
 class KenLM(Adapted):
@@ -154,15 +154,13 @@ class KenLM(Adapted):
         return found
 
     def scores(self) -> Floats:
-        nu, de = (np.array(self._logs(self.folder / f"{name}.scores")) for name in ("nu", "de"))
-        return nu - de
+        of_target, of_others = (self._logs(self.folder / f"{name}.scores") for name in ("nu", "de"))
+        return np.subtract(of_target, of_others, dtype=np.float64)
 
     def _logs(self, path: Path) -> list[float]:
-        # "word=number length log" for each word, "Total: log OOV: number" for each line, then a summary
-        lines = path.read_text().splitlines()
-        if not self.setting["ends"]:
-            return [float(line.split()[1]) for line in lines if line.startswith("Total:")]
-        return [float(line.rpartition("</s>=")[2].split()[2]) for line in lines if "</s>=" in line]
+        if self.setting["ends"]:  # all in one line: "word=number length log", and a tab
+            return [float(word.split()[2]) for word in path.read_text().split("\t") if word.startswith("</s>=")]
+        return [float(line.split()[1]) for line in path.read_text().splitlines()]  # "Total: log OOV: number"
 
 
 PROGRAMS: dict[str, tuple[type[Program], str]] = {
@@ -209,6 +207,7 @@ def measure(arguments: Any, target: str, name: str) -> dict[str, Any]:
             said = getattr(error, "stderr", b"") or b""
             return {"failed": " ".join(f"{error}: {said.decode(errors='replace')[-200:]}".split())}
         scores = program.scores()
+        check(scores, len(test.labels))
         return {"clock": clock[0], "processor": processor, "f1": f1(scores, test.labels, arguments.k)}
 
 

@@ -80,7 +80,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             fit_seconds = processor_seconds(lambda: rival.fit(**setting))
         test = data.read("test", arguments.target)
         scores, seconds = score(rival, rival.format(test.texts), arguments.warm)
-        _check(scores, len(test.labels))
+        check(scores, len(test.labels))
         return {
             "setting": setting,
             "tried": tried,
@@ -109,7 +109,7 @@ def choose(rival: Rival, data: Data, arguments: argparse.Namespace, began: float
             break
         fit_seconds = processor_seconds(partial(rival.fit, **setting))
         scores = rival.score(formatted)
-        _check(scores, len(valid.labels))
+        check(scores, len(valid.labels))
         valid_f1 = f1(scores, valid.labels, arguments.k)
         tried.append({"setting": setting, "valid_f1": valid_f1, "fit_seconds": fit_seconds})
         longest = max(longest, time.perf_counter() - start)
@@ -157,7 +157,8 @@ def peak_bytes() -> int:
     return max(own_peak_bytes(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
 
 
-def _check(scores: Floats, number: int) -> None:
+def check(scores: Floats, number: int) -> None:
+    """Raise if there is not one score for each context, or nothing but NaN."""
     if scores.shape != (number,):
         raise ValueError(f"{number} contexts gave scores of the shape {scores.shape}")
     if np.isnan(scores).all():

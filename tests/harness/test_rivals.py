@@ -105,7 +105,7 @@ def start(out, *arguments):
 
 @pytest.fixture(scope="module")
 def bench(out):
-    """The driver's steps with rivals, ended on the way and begun again; what was there when it ended, and the page."""
+    """The driver's steps with rivals, ended on the way and begun again: what was there at its end, and the page."""
     process = start(out, "contest", "ends")
     while process.poll() is None and len(list((out / "contest").glob("[!.]*.json"))) < 4:
         time.sleep(0.05)
