@@ -74,6 +74,7 @@ tour: .venv/paper  ## fit, rank and explain on a corpus whose true ratios are kn
 bench: .venv-bench/rivals.json .venv/installed  ## everything measured side by side, also rivals (an hour); goes on where it was stopped
 	@for program in fasttext wrk cc; do command -v $$program >/dev/null || \
 		echo "There is no $$program, so what needs it is not measured, e.g.: apt-get install fasttext wrk gcc"; done
+	-@$(BIN)/raregram fetch stanford-ner --quiet
 	$(BIN)/python -m benchmarks
 
 trust: .venv/installed mutants  ## kills, full disks, hostile input, versions, mutants and an hour under load (three and a half hours)

@@ -79,21 +79,20 @@ class Contest:
             return
         entry, installed = find(what.rival), self.installed
         failed = "; ".join(f"{need}: {why}" for need in entry.needs if (why := installed.get(need, "ok")) != "ok")
-        setting = entry.large if what.size >= LARGE else None
+        settings = list(entry.large) if what.size >= LARGE else []
         if what.seed != self.arguments.seeds[0]:
             chosen = json.loads(what._replace(seed=self.arguments.seeds[0]).path(self.out).read_text())
-            failed, setting = failed or chosen.get("failed", ""), chosen.get("setting")
-        found = {"failed": failed} if failed else self.run(what, setting)
+            failed, settings = failed or chosen.get("failed", ""), [chosen.get("setting")]
+        found = {"failed": failed} if failed else self.run(what, settings)
         write_json(path, what._asdict() | found)
         say(f"{path.stem}: {found.get('failed') or summary(found)}")
 
-    def run(self, what: Measurement, setting: dict[str, Any] | None) -> dict[str, Any]:
+    def run(self, what: Measurement, settings: list[Any]) -> dict[str, Any]:
         """Run one rival on one task in a process of its own; what goes wrong becomes a reason in one line."""
         a = self.arguments
         words = [a.python, "-m", "benchmarks.rivals.run", data_folder(self.out, what.seed), *what[1:], "--k", a.k]
         words += ["--seed", what.seed, "--limit", a.limit, "--memory", a.memory, "--warm", a.warm]
-        if setting is not None:
-            words += ["--setting", json.dumps(setting)]
+        words += ["--settings", json.dumps(settings)]
         paths = [str(PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join(paths)}
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "errors": "replace"}

@@ -75,23 +75,25 @@ class Entry:
     ours: bool = False
     once: bool = False  # for one seed alone,
     smallest: bool = False  # and for the smallest training size alone: slow and far behind
-    large: dict[str, Any] | None = None  # the setting from LARGE articles on, where choosing one takes minutes
+    large: Sequence[dict[str, Any]] = ()  # the settings from LARGE articles on, where trying one takes minutes
 
 
 LARGE = 5000
+STRENGTHS: tuple[dict[str, Any], ...] = ({"C": 0.3}, {"C": 1.0})
+RATES: tuple[dict[str, Any], ...] = ({"epoch": 5, "lr": 0.1}, {"epoch": 5, "lr": 0.5})
 REGISTRY: dict[str, Entry] = {
     "raregram": Entry(".ours:Backoff", "raregram back-off", ours=True),
     "raregram-contexts": Entry(".ours:FromContexts", "raregram back-off, from contexts", ours=True, once=True),
     "raregram-1mb": Entry(".ours:OneMegabyte", "raregram back-off, 1 MB", ours=True, once=True),
     "raregram-selective": Entry(".ours:Selective", "raregram selective (the paper's)", ours=True),
     "lr-suffixes": Entry(
-        ".scikit:LiblinearSuffixes", "liblinear, units and suffixes", ("scikit-learn",), large={"C": 1.0}
+        ".scikit:LiblinearSuffixes", "liblinear, units and suffixes", ("scikit-learn",), large=STRENGTHS
     ),
-    "fasttext": Entry(".fasttext:FastText", "fastText", ("fasttext",), large={"epoch": 5, "lr": 0.1}),
+    "fasttext": Entry(".fasttext:FastText", "fastText", ("fasttext",), large=RATES),
     "sgd-suffixes": Entry(".scikit:SgdSuffixes", "SGD, units and suffixes", ("scikit-learn",)),
     "kenlm": Entry(".kenlm:KenLM", "KenLM, a pair of models", ("kenlm", "lmplz")),
     "vw": Entry(".vw:VowpalWabbit", "Vowpal Wabbit", ("vowpalwabbit",)),
-    "lr-units": Entry(".scikit:LiblinearUnits", "liblinear, units", ("scikit-learn",), once=True, large={"C": 1.0}),
+    "lr-units": Entry(".scikit:LiblinearUnits", "liblinear, units", ("scikit-learn",), once=True, large=STRENGTHS),
     "sgd-units": Entry(".scikit:SgdUnits", "SGD, units", ("scikit-learn",), once=True),
     "bernoulli-nb": Entry(".scikit:Bernoulli", "scikit-learn BernoulliNB", ("scikit-learn",), once=True),
     "complement-nb": Entry(".scikit:Complement", "scikit-learn ComplementNB", ("scikit-learn",), once=True),

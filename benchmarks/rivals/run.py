@@ -12,6 +12,7 @@ import resource
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ def main() -> None:
     options.add_argument("rival")
     options.add_argument("--k", type=int, default=PAPERS_K)
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--setting", type=json.loads, help="this one, without choosing on validation")
+    options.add_argument("--settings", type=json.loads, help="to choose from on validation; default: the rival's own")
     options.add_argument("--limit", type=float, default=600.0, help="seconds; no new setting is tried near the end")
     options.add_argument("--memory", type=float, default=16.0, help="gigabytes that may be taken")
     options.add_argument("--warm", type=float, default=2.0, help="seconds of scoring before the clock starts")
@@ -72,8 +73,9 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             formatted = rival.format(texts, labels)
             del texts
         read_seconds = processor_seconds(lambda: rival.read(formatted, labels))
-        tried = [] if arguments.setting is not None else choose(rival, data, arguments, began)
-        setting = max(tried, key=lambda entry: entry["valid_f1"])["setting"] if tried else arguments.setting
+        settings = arguments.settings or rival.settings
+        tried = choose(rival, data, settings, arguments, began) if len(settings) > 1 else []
+        setting = max(tried, key=lambda entry: entry["valid_f1"])["setting"] if tried else settings[0]
         if tried and tried[-1]["setting"] == setting:
             fit_seconds = tried[-1]["fit_seconds"]
         else:
@@ -97,13 +99,15 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         }
 
 
-def choose(rival: Rival, data: Data, arguments: argparse.Namespace, began: float) -> list[dict[str, Any]]:
+def choose(
+    rival: Rival, data: Data, settings: Sequence[dict[str, Any]], arguments: argparse.Namespace, began: float
+) -> list[dict[str, Any]]:
     """Measure settings on validation; leave out the rest where the time would not do for another one."""
     valid = data.read("valid", arguments.target)
     formatted = rival.format(valid.texts)
     tried: list[dict[str, Any]] = []
     longest = 0.0
-    for setting in rival.settings:
+    for setting in settings:
         start = time.perf_counter()
         if tried and start - began + 3 * longest > arguments.limit:
             break
