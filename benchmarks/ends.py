@@ -217,10 +217,6 @@ def verdicts(entries: Sequence[dict[str, Any]]) -> Figures:
     for target in dict.fromkeys(entry["target"] for entry in entries):
         here = {entry["program"]: entry for entry in entries if entry["target"] == target and "failed" not in entry}
         ours = here.pop("raregram", None)
-        for entry in (ours, *here.values()):
-            if entry:
-                title = f"{target}: {PROGRAMS[entry['program']][1]}, files in to files out"
-                figures.add(f"{title}, clock", entry["clock"], "s")
         if ours and here:
             close = [entry for entry in here.values() if entry["f1"] >= CLOSE * ours["f1"]]
             fastest = min(close or here.values(), key=lambda entry: float(entry["clock"]))

@@ -50,7 +50,7 @@ def main() -> None:
         folder = Path(name)
         items = make_corpus(folder / "corpus", arguments.items)
         make_corpus(folder / "small", arguments.items // 50)
-        make_contexts(folder / "contexts", arguments.items // 5)
+        make_contexts(folder / "contexts", arguments.items // 2)
         settings = CountSettings(n=N, targets=TARGETS, spans=tuple(arguments.spans.split(",")))
         compare(folder, settings, items, figures)
     figures.write(arguments.json)

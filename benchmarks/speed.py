@@ -82,7 +82,6 @@ def measure(folder: Path, lines: int, rounds: int, figures: Figures) -> None:
     model, selective = rg.fit(counts, "LOC"), rg.fit(counts, "LOC", "selective", criterion="cet", size=5000)
     model.save(folder / "loc.rgm")
     contexts = pa.array(text.read_text().splitlines())
-    codes = selective.encode(contexts[: lines // 10])
     articles = pq.read_table(path)
     half = len(articles) // 2
     first, second = count(articles[:half]), count(articles[half:])
@@ -98,7 +97,6 @@ def measure(folder: Path, lines: int, rounds: int, figures: Figures) -> None:
         "rg.fit, table in memory": lambda: rg.fit(counts, "LOC"),
         "model.log_ratio": lambda: model.log_ratio(contexts),
         "model.log_ratio, selective": lambda: selective.log_ratio(contexts),
-        "model.log_ratio, selective, from codes": lambda: selective.log_ratio(codes),
         "raregram count": command("count", "train.parquet", "--targets", "LOC,PER", "--out", "c", folder=folder),
         "raregram fit": command("fit", "all.counts", "--target", "LOC", "--out", "m", folder=folder),
         "raregram merge": command("merge", "all.counts", "all.counts", "--out", "two", folder=folder),
@@ -143,8 +141,6 @@ def measure(folder: Path, lines: int, rounds: int, figures: Figures) -> None:
         ("raregram rank", 1e6),
     ):
         figures.add(f"{name}, contexts a second", lines / found[name], least=least)
-    rate = len(codes) / found["model.log_ratio, selective, from codes"]
-    figures.add("model.log_ratio, selective, from codes, contexts a second", rate, least=2e7)
     figures.add("rows of the table", counts.num_rows)
     figures.add("bytes of the table on disk, a row", table.stat().st_size / counts.num_rows)
     figures.add("back-off model on disk", (folder / "loc.rgm").stat().st_size / MEGABYTE, "MB")

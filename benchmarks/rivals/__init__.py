@@ -73,8 +73,8 @@ class Entry:
     title: str
     needs: tuple[str, ...] = ()  # what `benchmarks.install` must have installed
     ours: bool = False
-    once: bool = False  # for one seed alone,
-    smallest: bool = False  # and for the smallest training size alone: slow and far behind
+    once: bool = False  # with one seed alone,
+    smallest: bool = False  # with the smallest training size alone
     large: Sequence[dict[str, Any]] = ()  # the settings from LARGE articles on, where trying one takes minutes
 
 
@@ -93,10 +93,12 @@ REGISTRY: dict[str, Entry] = {
     "sgd-suffixes": Entry(".scikit:SgdSuffixes", "SGD, units and suffixes", ("scikit-learn",)),
     "kenlm": Entry(".kenlm:KenLM", "KenLM, a pair of models", ("kenlm", "lmplz")),
     "vw": Entry(".vw:VowpalWabbit", "Vowpal Wabbit", ("vowpalwabbit",)),
-    "lr-units": Entry(".scikit:LiblinearUnits", "liblinear, units", ("scikit-learn",), once=True, large=STRENGTHS),
+    "lr-units": Entry(".scikit:LiblinearUnits", "liblinear, units", ("scikit-learn",), once=True, smallest=True),
     "sgd-units": Entry(".scikit:SgdUnits", "SGD, units", ("scikit-learn",), once=True),
     "bernoulli-nb": Entry(".scikit:Bernoulli", "scikit-learn BernoulliNB", ("scikit-learn",), once=True),
-    "complement-nb": Entry(".scikit:Complement", "scikit-learn ComplementNB", ("scikit-learn",), once=True),
+    "complement-nb": Entry(
+        ".scikit:Complement", "scikit-learn ComplementNB", ("scikit-learn",), once=True, smallest=True
+    ),
     "categorical-nb": Entry(
         ".scikit:Categorical", "scikit-learn CategoricalNB", ("scikit-learn",), once=True, smallest=True
     ),
