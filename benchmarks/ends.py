@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -177,6 +178,7 @@ def main() -> None:
     options.add_argument("--targets", nargs="+", default=["LOC", "PER"])
     options.add_argument("--k", type=int, default=Config().k)
     arguments = options.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each command would compile all modules anew
     entries = [
         {"target": target, "program": name, **measure(arguments, target, name)}
         for target in arguments.targets

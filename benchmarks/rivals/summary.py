@@ -13,6 +13,7 @@ from benchmarks.rivals import LOGISTIC, find
 Entry = dict[str, Any]
 MAIN = "raregram"  # the entry that the others are compared with
 CLOSE = 0.9  # of our F1: within 10 %
+SIZES = (("peak_bytes", 0), ("model_bytes", 2))  # and the digits behind the point of their megabytes
 
 
 class Standing:
@@ -56,12 +57,7 @@ def standings(entries: Sequence[Entry], size: int) -> list[Standing]:
     here = [entry for entry in entries if entry["size"] == size]
     names = dict.fromkeys(entry["rival"] for entry in here)
     found = [Standing(name, [entry for entry in here if entry["rival"] == name]) for name in names]
-    targets = targets_of(here)
-
-    def mean_f1(standing: Standing) -> float:
-        return statistics.mean(standing.median("test_f1", target) for target in targets) if standing.entries else -1
-
-    return sorted(found, key=mean_f1, reverse=True)
+    return sorted(found, key=lambda s: statistics.mean(s.values("test_f1") or [-1]), reverse=True)
 
 
 def verdicts(entries: Sequence[Entry]) -> Figures:
@@ -103,7 +99,7 @@ def table(entries: Sequence[Entry], size: int) -> list[str]:
     here = standings(entries, size)
     targets = targets_of(entries)
     head = [f"{what} {target}" for target in targets for what in ("F1", "AP")]
-    head += ["s to a model", "contexts/s", "memory", "model", "seeds"]
+    head += ["s to a model", "reading", "fitting", "contexts/s", "memory", "model", "seeds"]
     lines = [f"| {size:,} articles | {' | '.join(head)} |", f"|---|{'--:|' * len(head)}"]
     for standing in here:
         if standing.entries:
@@ -113,6 +109,7 @@ def table(entries: Sequence[Entry], size: int) -> list[str]:
                 for key in ("test_f1", "average_precision")
             ]
             cells += [spread(standing.values("total"), short)]
+            cells += [short(standing.median(key)) for key in ("read_seconds", "fit_seconds")]
             cells += [f"{standing.median('contexts_per_second'):,.0f}"]
             cells += [f"{standing.median(key) / 1e6:,.{digits}f} MB" for key, digits in SIZES]
             cells += [str(len({entry["seed"] for entry in standing.entries}))]
@@ -121,11 +118,10 @@ def table(entries: Sequence[Entry], size: int) -> list[str]:
     return [*lines, "", *failed]
 
 
-SIZES = (("peak_bytes", 0), ("model_bytes", 2))
-
-
 def spread(values: Sequence[float], text: Callable[[float], str]) -> str:
-    """Return the median, and the least and the largest where they differ from it."""
+    """Return the median, and the least and the largest where they differ; nothing if there are no values."""
+    if not values:
+        return ""
     median, low, high = (text(value) for value in (statistics.median(values), min(values), max(values)))
     return median if low == high else f"{median} ({low} to {high})"
 
@@ -143,6 +139,8 @@ def draw(entries: Sequence[Entry], path: Path) -> None:
     for row, target in zip(axes, targets, strict=True):
         for axis, key in zip(row, ("total", "contexts_per_second"), strict=True):
             for number, standing in enumerate(here, start=1):
+                if not standing.values(key, target):
+                    continue
                 point = (max(standing.median(key, target), 1e-3), standing.median("test_f1", target))
                 axis.scatter(*point, s=150, color=_colour(standing), alpha=0.9, zorder=2)
                 axis.annotate(str(number), point, ha="center", va="center", fontsize=8, color="white")

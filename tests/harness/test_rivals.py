@@ -100,18 +100,23 @@ def data(out):
 
 def start(out, *arguments):
     command = [sys.executable, "-m", "benchmarks", *arguments, "--small", "--out", str(out)]
-    return subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen(command, cwd=PROJECT, start_new_session=True, **pipes)
 
 
 @pytest.fixture(scope="module")
 def bench(out):
-    """The driver's steps with rivals, ended on the way and begun again: what was there at its end, and the page."""
-    process = start(out, "contest", "ends")
-    while process.poll() is None and len(list((out / "contest").glob("[!.]*.json"))) < 4:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGTERM)
-    process.communicate()
-    assert process.returncode == 1
+    """The driver's steps with rivals, ended and killed on the way: what was there then, and in the end, and the page."""
+    for number, end in (
+        (2, lambda pid: os.kill(pid, signal.SIGTERM)),
+        (5, lambda pid: os.killpg(pid, signal.SIGKILL)),
+    ):
+        process = start(out, "contest", "ends")
+        while process.poll() is None and len(list((out / "contest").glob("[!.]*.json"))) < number:
+            time.sleep(0.05)
+        end(process.pid)
+        process.communicate()
+        assert process.returncode != 0
     before = {path: path.stat().st_mtime_ns for path in (out / "contest").glob("[!.]*.json")}
     assert not (out / "contest.json").exists()
     process = start(out, "contest", "ends")
@@ -257,6 +262,7 @@ def test_verdicts():
 def test_medians_and_spread():
     assert summary.spread([3.0, 1.0, 2.5], "{:.1f}".format) == "2.5 (1.0 to 3.0)"
     assert summary.spread([2.0], "{:.1f}".format) == "2.0"
+    assert summary.spread([], "{:.1f}".format) == ""
 
 
 def test_a_step_of_the_installation_that_fails_gives_a_reason_in_one_line():
