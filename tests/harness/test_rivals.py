@@ -106,7 +106,7 @@ def start(out, *arguments):
 
 @pytest.fixture(scope="module")
 def bench(out):
-    """The driver's steps with rivals, ended and killed on the way: what was there then, and in the end, and the page."""
+    """The steps with rivals, ended and killed on the way: what was there then, what in the end, and the page."""
     for number, end in (
         (2, lambda pid: os.kill(pid, signal.SIGTERM)),
         (5, lambda pid: os.killpg(pid, signal.SIGKILL)),
