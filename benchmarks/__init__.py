@@ -1,1 +1,1 @@
-"""raregram measured: `python -m benchmarks.core` and so on, from the project's folder."""
+"""raregram measured: `python -m benchmarks`, or a part of it such as `python -m benchmarks.speed`."""

@@ -1,10 +1,11 @@
 """raregram beside everything a user would pick instead: accuracy, time, speed, memory and size.
 
-    python -m benchmarks.install                      make the environment, once
-    python -m benchmarks.contest [--sizes 1000,4000]  measure; a second run goes on where the first one stopped
+    python -m benchmarks.install     make the environment, once
+    python -m benchmarks.contest     measure; a second run goes on where the first one stopped
 
-Settings are chosen on validation and reported on test. Each measurement is a process of its own, on one thread.
-Everything found is in OUT/results.json; OUT/table.md and OUT/figure.svg show it.
+Each measurement is a process of its own, on one thread, and two run side by side; so seconds are processor seconds.
+Settings are chosen on validation with the first seed, and reported on test with all. Each measurement is a file in
+OUT/contest.
 """
 
 from __future__ import annotations
@@ -16,98 +17,95 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from benchmarks.measuring import PROJECT, output_of, parser, write_json
-from benchmarks.rivals import REGISTRY, find
-from benchmarks.rivals.data import SIGNAL, SYNTHETIC, Data, reuters, synthetic
-from benchmarks.rivals.summary import TIMINGS, medians, total, write_figure, write_table, write_verdicts
-from raregram.measure.experiment import Config, processor
-from raregram.options import TAGS
+from benchmarks.measuring import PROJECT, parser, write_json
+from benchmarks.rivals import LARGE, REGISTRY, find
+from benchmarks.rivals.data import reuters
+from benchmarks.rivals.summary import verdicts
+from raregram.measure.experiment import Config
 
-QUICK = 60.0  # seconds; what is fitted in less is measured again in every round
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-Entry = dict[str, Any]
+
+
+class Measurement(NamedTuple):
+    """What is measured in one process."""
+
+    seed: int
+    size: int
+    target: str
+    rival: str
+
+    def path(self, out: Path) -> Path:
+        """Return where the result is written."""
+        return out / "contest" / f"{self.seed}-{self.size}-{self.target}-{self.rival}.json"
 
 
 class Contest:
-    """A contest and what was found so far; it goes on from what an earlier run has written."""
+    """A contest; it goes on from what an earlier run has written."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        self.arguments, self.path = arguments, arguments.out / "results.json"
-        self.found = json.loads(self.path.read_text()) if self.path.exists() else {}
-        self.found["machine"] = machine(arguments.python)
-        self.entries: dict[str, Entry] = self.found.setdefault("entries", {})
+        self.arguments, self.out = arguments, arguments.out
         installed = Path(arguments.python).absolute().parent.parent / "rivals.json"
         self.installed = json.loads(installed.read_text()) if installed.exists() else {}
+        self.running: set[int] = set()  # process groups
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self.stop)
 
-    def keep(self) -> None:
-        """Write down everything at once, so that nothing is lost."""
-        temporary = self.path.with_suffix(".tmp")
-        write_json(temporary, self.found)
-        temporary.replace(self.path)
+    def stop(self, *_: object) -> None:
+        """End everything that runs; a second contest goes on from here."""
+        for group in self.running:
+            os.killpg(group, signal.SIGKILL)
+        os._exit(1)
 
-    def measure(self, data: Data, size: int, target: str, rival: str, model: Entry | None = None) -> None:
-        """Measure a rival for the first time: choose its setting, or take that of a model on another corpus."""
-        key = f"{size} {target} {rival}"
-        if key in self.entries:
+    def plan(self, seed: int) -> list[Measurement]:
+        """Return what is measured with a seed, largest and slowest first."""
+        a = self.arguments
+        found = []
+        for size, name, target in product(sorted(a.sizes, reverse=True), a.rivals, a.targets):
+            entry = find(name)
+            if (seed == a.seeds[0] or not entry.once) and (size == min(a.sizes) or not entry.smallest):
+                found.append(Measurement(seed, size, target, name))
+        return found
+
+    def measure(self, what: Measurement) -> None:
+        """Measure, unless that was done; write down what was found."""
+        path = what.path(self.out)
+        if path.exists():
             return
-        needs = find(rival).needs
-        failed = "; ".join(f"{need}: {why}" for need in needs if (why := self.installed.get(need, "ok")) != "ok")
-        setting: list[str] = []
-        if model is not None and "failed" in model:
-            failed = failed or f"not run, since on Reuters: {model['failed']}"
-        elif model is not None:
-            setting = ["--setting", json.dumps(model["setting"])]
-            expected = total(model) * size / model["contexts"]
-            if expected > self.arguments.limit:
-                failed = f"would take about {expected:,.0f} s"
-        entry = {"size": size, "target": target, "rival": rival}
-        entry |= {"failed": failed} if failed else self.run(data, size, target, rival, *setting)
-        if "failed" in entry:
-            say(f"{key}: {entry['failed']}")
-        else:
-            entry["rounds"] = [{name: entry[name] for name in TIMINGS}]
-            say(
-                f"{key}: F1 {entry['test_f1']:.4f}, read {entry['read_seconds']:.2f} s, "
-                f"fit {entry['fit_seconds']:.2f} s, {entry['contexts_per_second']:,.0f} contexts a second"
-            )
-        self.entries[key] = entry
-        self.keep()
+        entry, installed = find(what.rival), self.installed
+        failed = "; ".join(f"{need}: {why}" for need in entry.needs if (why := installed.get(need, "ok")) != "ok")
+        settings = list(entry.large) if what.size >= LARGE else []
+        if what.seed != self.arguments.seeds[0]:
+            chosen = json.loads(what._replace(seed=self.arguments.seeds[0]).path(self.out).read_text())
+            failed, settings = failed or chosen.get("failed", ""), [chosen.get("setting")]
+        found = {"failed": failed} if failed else self.run(what, settings)
+        write_json(path, what._asdict() | found)
+        say(f"{path.stem}: {found.get('failed') or summary(found)}")
 
-    def again(self, data: Data, key: str) -> None:
-        """Measure a rival once more, with the setting that it has."""
-        entry = self.entries[key]
-        setting = ["--setting", json.dumps(entry["setting"])]
-        result = self.run(data, entry["size"], entry["target"], entry["rival"], *setting)
-        if "failed" in result:
-            say(f"{key}: {result['failed']}; the rounds so far count")
-            entry["no_more_rounds"] = result["failed"]
-        else:
-            entry["rounds"].append({name: result[name] for name in TIMINGS})
-            entry |= medians(entry["rounds"])
-        self.keep()
-
-    def run(self, data: Data, size: int, target: str, rival: str, *options: str) -> dict[str, Any]:
+    def run(self, what: Measurement, settings: list[Any]) -> dict[str, Any]:
         """Run one rival on one task in a process of its own; what goes wrong becomes a reason in one line."""
         a = self.arguments
-        words = [a.python, "-m", "benchmarks.rivals.run", data.folder, size, target, rival, "--k", a.k, *options]
-        words += ["--seed", a.seed, "--limit", a.limit, "--memory", a.memory, "--warm", a.warm]
+        words = [a.python, "-m", "benchmarks.rivals.run", data_folder(self.out, what.seed), *what[1:], "--k", a.k]
+        words += ["--seed", what.seed, "--limit", a.limit, "--memory", a.memory, "--warm", a.warm]
+        words += ["--settings", json.dumps(settings)]
         paths = [str(PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join(paths)}
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "errors": "replace"}
         process = subprocess.Popen(list(map(str, words)), env=environment, start_new_session=True, **pipes)
+        self.running.add(process.pid)
         try:
             output, errors = process.communicate(timeout=a.limit)
-        except BaseException as error:
+        except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-            if isinstance(error, subprocess.TimeoutExpired):
-                return {"failed": f"not done in {a.limit:g} s"}
-            raise
+            return {"failed": f"not done in {a.limit:g} s"}
+        finally:
+            self.running.discard(process.pid)
         return outcome(process.returncode, output, errors, a.memory)
 
 
@@ -121,47 +119,34 @@ def outcome(code: int, output: str, errors: str, memory: float) -> dict[str, Any
     return {"failed": f"{signal.Signals(-code).name if code < 0 else f'exit code {code}'}: {last}"}
 
 
+def summary(found: dict[str, Any]) -> str:
+    """Return a result in a line."""
+    seconds = f"read {found['read_seconds']:.2f} s, fit {found['fit_seconds']:.2f} s"
+    return f"F1 {found['test_f1']:.4f}, {seconds}, {found['contexts_per_second']:,.0f} contexts a second"
+
+
 def main() -> None:
     arguments = parse_arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside; a second run goes on from here"))
     contest, out = Contest(arguments), arguments.out
-    for key in [key for key, entry in contest.entries.items() if entry["rival"] in arguments.again]:
-        del contest.entries[key]
-    sizes, targets, names = arguments.sizes, arguments.targets, arguments.rivals
-    if arguments.data:
-        data = Data(arguments.data)
-    else:
-        config = Config(seed=arguments.seed, tags=arguments.tags)
-        data = reuters(out / f"data-{config.tags}-{config.seed}", sizes, config, say)
-    tasks = list(product(sizes, targets, names))
-    for size, target, rival in tasks:
-        contest.measure(data, size, target, rival)
-    timing_rounds(contest, data, [f"{size} {target} {rival}" for size, target, rival in tasks])
-    if arguments.synthetic:
-        made = synthetic(out / f"synthetic-{arguments.seed}", SYNTHETIC, arguments.seed, say)
-        for rival in names:
-            model = contest.entries.get(f"{max(sizes)} {targets[0]} {rival}")
-            contest.measure(made, SYNTHETIC, SIGNAL, rival, model)
-    write_table(contest.found, out / "table.md")
-    write_figure(contest.found, out)
-    print(write_verdicts(contest.found, out / "verdicts.txt"), end="")
-    say(f"see {out / 'table.md'} and {out / 'figure.svg'}")
+    for seed in arguments.seeds:
+        reuters(data_folder(out, seed), arguments.sizes, Config(seed=seed), say)
+        with ThreadPoolExecutor(arguments.processes) as pool:
+            list(pool.map(contest.measure, contest.plan(seed)))
+    entries = list(read_entries(out))
+    figures = verdicts(entries)
+    if arguments.json:
+        write_json(arguments.json, {"figures": figures.found, "entries": entries})
 
 
-def timing_rounds(contest: Contest, data: Data, keys: Sequence[str]) -> None:
-    """Measure what is quick again, in turns, so that a slow minute of the machine falls on all."""
-    for number in range(2, contest.arguments.rounds + 1):
-        waiting = [
-            key
-            for key in keys
-            if not {"failed", "no_more_rounds"} & (entry := contest.entries[key]).keys()
-            and len(entry["rounds"]) < number
-            and total(entry["rounds"][0]) < QUICK
-        ]
-        if waiting:
-            say(f"round {number} of timing: {len(waiting)} to measure")
-        for key in waiting:
-            contest.again(data, key)
+def data_folder(out: Path, seed: int) -> Path:
+    """Return the folder of a seed's contexts."""
+    return out / f"data-{seed}"
+
+
+def read_entries(out: Path) -> Iterator[dict[str, Any]]:
+    """Yield everything that was measured."""
+    for path in sorted((out / "contest").glob("*.json")):
+        yield json.loads(path.read_text())
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -179,34 +164,18 @@ def parse_arguments() -> argparse.Namespace:
                 raise argparse.ArgumentTypeError(error.args[0]) from None
         return words(text)
 
-    usual = [name for name, entry in REGISTRY.items() if not entry.on_request]
-    options = parser(__doc__, out="build/bench")
-    options.add_argument("--sizes", type=numbers, default=[1000, 4000, 10_000], help="training articles")
+    options = parser(__doc__, out="build/bench", results=True)
+    options.add_argument("--sizes", type=numbers, default=[1000, 10_000], help="training articles")
     options.add_argument("--targets", type=words, default=["LOC", "PER"])
-    options.add_argument("--rivals", type=rivals, default=usual, help=f"of {', '.join(REGISTRY)}")
-    options.add_argument("--again", type=rivals, default=[], help="rivals to be measured anew")
-    options.add_argument("--rounds", type=int, default=3, help="measurements of the quick ones; medians are kept")
-    options.add_argument("--limit", type=float, default=600.0, help="seconds for one measurement")
+    options.add_argument("--seeds", type=numbers, default=[0, 1, 2])
+    options.add_argument("--rivals", type=rivals, default=list(REGISTRY), help=f"of {', '.join(REGISTRY)}")
+    options.add_argument("--processes", type=int, default=2, help="that measure side by side")
+    options.add_argument("--limit", type=float, default=900.0, help="seconds for one measurement")
     options.add_argument("--memory", type=float, default=16.0, help="gigabytes for one measurement")
-    options.add_argument("--warm", type=float, default=2.0, help="seconds of scoring before the clock starts")
+    options.add_argument("--warm", type=float, default=1.0, help="seconds of scoring before the clock starts")
     options.add_argument("--k", type=int, default=Config().k, help="how many N-grams are returned")
-    options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--tags", choices=TAGS.choices, default=TAGS.default, help="the tagger of Reuters-21578")
-    options.add_argument("--data", type=Path, help="a data folder that is there already")
-    options.add_argument("--synthetic", action="store_true", help="also the times for 5 million synthetic contexts")
     options.add_argument("--python", default=".venv-bench/bin/python", help="of the environment with the rivals")
     return options.parse_args()
-
-
-def machine(python: str) -> dict[str, Any]:
-    """Return what the measurements were made on."""
-    code = (
-        "import json, platform; from importlib.metadata import distributions as d; "
-        "print(json.dumps([platform.python_version(), {x.metadata['Name']: x.version for x in d()}]))"
-    )
-    version, packages = json.loads(output_of(Path(python).absolute(), "-c", code))
-    found = {"processor": processor(), "cores": os.cpu_count(), "python": version}
-    return {**found, "packages": dict(sorted(packages.items()))}
 
 
 def say(text: str) -> None:

@@ -11,7 +11,7 @@ import time
 from functools import partial
 
 import raregram as rg
-from benchmarks.measuring import best_of, own_peak_bytes, show, show_machine
+from benchmarks.measuring import Figures, best_of, own_peak_bytes, parser, show_machine
 from raregram.measure.evaluate import types_for
 from raregram.measure.experiment import Config, Splits, count_splits, load_corpus
 from raregram.measure.tune import Grid
@@ -22,26 +22,28 @@ PAPER_RATE = 43_900  # N-grams a second, the paper's best: 394,850 in 9.00 s
 
 
 def main() -> None:
-    config = Config()
+    arguments = parser(__doc__, results=True).parse_args()
+    config, figures = Config(), Figures()
     show_machine()
     splits = count_splits(config, load_corpus(config))
     for target in config.targets:
-        grid_of_one_target(splits, target)
-        scoring(splits, target)
+        grid_of_one_target(splits, target, figures)
+        scoring(splits, target, figures)
+    figures.add("peak memory of the whole", own_peak_bytes() / 1e9, "GB", most=2)
+    figures.write(arguments.json)
 
 
-def grid_of_one_target(splits: Splits, target: str) -> None:
+def grid_of_one_target(splits: Splits, target: str, figures: Figures) -> None:
     """Time all seven criteria x seven sizes x nine lam on the validation types."""
     start = time.perf_counter()
     grid = Grid(splits.train, target, splits.valid, by="f1")
     cells = [*grid.selective(CRITERIA, SIZES, LAMS), *grid.all_used(LAMS)]
     taken = time.perf_counter() - start
     types = len(splits.valid.rows[splits.valid.whole])
-    show(f"{target}: {len(cells)} settings on {types:,} types", f"{taken:.1f} s", "under 10 s")
-    show("  peak memory of the process so far", f"{own_peak_bytes() / 1e9:.2f} GB", "under 2 GB")
+    figures.add(f"{target}: {len(cells)} settings on {types:,} types", taken, "s", most=10)
 
 
-def scoring(splits: Splits, target: str) -> None:
+def scoring(splits: Splits, target: str, figures: Figures) -> None:
     """Score all test N-grams with all used and with a selection, in turns."""
     models = {
         "all used": rg.fit(splits.train, target, "product", lam=1e-4),
@@ -50,11 +52,11 @@ def scoring(splits: Splits, target: str) -> None:
     codes = {name: types_for(model, splits.test) for name, model in models.items()}
     best = best_of({name: partial(model.log_ratio, codes[name]) for name, model in models.items()}, rounds=20)
     rate = len(codes["selective"]) / best["selective"]
-    show("  N-grams a second with cet 5,000", f"{rate / 1e6:.1f} million")
-    show("  as a multiple of the paper's best", f"{rate / PAPER_RATE:.0f} x", "at least 500 x")
-    show("  time of selective over all used", f"{best['selective'] / best['all used']:.2f}", "at most 1")
+    figures.add(f"{target}: N-grams a second with cet 5,000, from codes", rate)
+    figures.add("  as a multiple of the paper's best", rate / PAPER_RATE, "x", least=500)
+    figures.add("  time of selective over all used", best["selective"] / best["all used"], "x", most=1)
     share = models["selective"].nbytes / models["all used"].nbytes
-    show("  bytes of selective over all used", f"{share:.2f}", "at most 0.1")
+    figures.add("  bytes of selective over all used", share, "x", most=0.1)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How time and memory grow with the corpus, with N and with the number of targets, as a figure.
 
-    python -m benchmarks.growth [--out build/bench]
+    python -m benchmarks.growth [--json build/bench/growth.json]
 
 Each point is a process of its own: it counts a synthetic corpus and fits a back-off model, on one core. Printed is
 the exponent over the upper half of each line: 1 means in proportion, and nothing may be worse.
@@ -20,13 +20,13 @@ import pyarrow as pa
 
 import raregram as rg
 from benchmarks import corpora
-from benchmarks.measuring import on_one_core, output_of, own_peak_bytes, parser, show, timed, write_json
+from benchmarks.measuring import Figures, on_one_core, output_of, own_peak_bytes, parser, timed, write_json
 
-START: dict[str, int] = {"items": 2_000_000, "n": 10, "targets": 2}
+START: dict[str, int] = {"items": 1_000_000, "n": 10, "targets": 2}
 LINES = {
-    "items": (500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000),
-    "n": (5, 10, 20, 40, 80),
-    "targets": (1, 2, 4, 8, 16, 32),
+    "items": (500_000, 1_000_000, 2_000_000, 4_000_000),
+    "n": (5, 10, 20, 40),
+    "targets": (1, 2, 4, 8, 16),
 }
 TITLES = {"items": "items of the corpus", "n": "N", "targets": "targets"}
 MEASURES = {
@@ -39,7 +39,8 @@ MARGIN = 0.1  # by which an exponent may pass 1 in a noisy measurement
 
 
 def main() -> None:
-    options = parser(__doc__, out="build/bench")
+    options = parser(__doc__, results=True)
+    options.add_argument("--divide", type=int, default=1, help="take so many times fewer items")
     options.add_argument("--point", type=json.loads, help=argparse.SUPPRESS)
     arguments = options.parse_args()
     if arguments.point:
@@ -47,17 +48,19 @@ def main() -> None:
         return
     on_one_core()
     found: dict[str, list[dict[str, Any]]] = {}
+    figures = Figures()
     for name, values in LINES.items():
         found[name] = []
         for value in values:  # each point in a process of its own, so that its memory is its own
-            point = json.dumps({**START, name: value})
-            found[name].append(json.loads(output_of(sys.executable, "-m", "benchmarks.growth", "--point", point)))
+            point = {**START, name: value}
+            point["items"] //= arguments.divide
+            printed = output_of(sys.executable, "-m", "benchmarks.growth", "--point", json.dumps(point))
+            found[name].append(json.loads(printed))
         for measure_, title in MEASURES.items():
             grows = exponent(values, [point[measure_] for point in found[name]])
-            verdict = "at most 1" if grows <= 1 + MARGIN else "WORSE THAN IN PROPORTION"
-            show(f"{title}, over {TITLES[name]}", f"exponent {grows:.2f}", verdict)
-    write_json(arguments.out / "growth.json", found)
-    draw(found, arguments.out)
+            figures.add(f"exponent of {title}, over {TITLES[name]}", grows, most=1 + MARGIN)
+    if arguments.json:
+        write_json(arguments.json, {"figures": figures.found, "lines": found})
 
 
 def measure(items: int, n: int, targets: int) -> dict[str, Any]:
@@ -81,7 +84,7 @@ def exponent(xs: tuple[int, ...], ys: list[float]) -> float:
     return math.log(ys[-1] / ys[half]) / math.log(xs[-1] / xs[half])
 
 
-def draw(found: dict[str, list[dict[str, Any]]], out: Path) -> None:
+def draw(found: dict[str, list[dict[str, Any]]], path: Path) -> None:
     """Draw seconds and memory over each of the three."""
     import matplotlib as mpl
 
@@ -110,8 +113,8 @@ def draw(found: dict[str, list[dict[str, Any]]], out: Path) -> None:
     axes[1, 0].set_ylabel("gigabytes")
     axes[0, 0].legend(frameon=False, fontsize=8)
     figure.tight_layout()
-    for ending in ("png", "svg"):
-        figure.savefig(out / f"growth.{ending}", dpi=120)
+    figure.savefig(path)
+    plt.close(figure)
 
 
 if __name__ == "__main__":

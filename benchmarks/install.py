@@ -28,7 +28,7 @@ PACKAGES = {  # the rival, and the package that brings it
     "data-selection": "data-selection",
 }
 MODULES = {"data-selection": "data_selection"}  # where the name to import is another one
-KENLM = "kenlm"
+KENLM, PROGRAMS = "kenlm", ("lmplz", "build_binary", "query")
 BOOST = (
     "libboost-program-options-dev libboost-system-dev libboost-thread-dev libboost-test-dev "
     "zlib1g-dev libbz2-dev liblzma-dev"
@@ -95,8 +95,8 @@ def kenlm_module(folder: Path) -> None:
 
 
 def lmplz(folder: Path) -> None:
-    """Build the programs that estimate and pack KenLM's models, and put them beside the environment's Python."""
-    if (folder / "bin/build_binary").exists():
+    """Build the programs that estimate, pack and ask KenLM's models, and put them beside the environment's Python."""
+    if all((folder / "bin" / name).exists() for name in PROGRAMS):
         return
     need_cmake()
     with tempfile.TemporaryDirectory() as work:
@@ -110,8 +110,8 @@ def lmplz(folder: Path) -> None:
             run("cmake", "-S", source, "-B", build, "-DCMAKE_BUILD_TYPE=Release")
         except StepError as error:
             raise StepError(f"lmplz could not be configured; it needs Debian's {BOOST}: {error}") from error
-        run("cmake", "--build", build, "--target", "lmplz", "build_binary", "--parallel", "2")
-        for name in ("lmplz", "build_binary"):
+        run("cmake", "--build", build, "--target", *PROGRAMS, "--parallel", "2")
+        for name in PROGRAMS:
             shutil.copy2(build / "bin" / name, folder / "bin" / name)
 
 

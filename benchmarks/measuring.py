@@ -22,18 +22,22 @@ MEGABYTE, GIGABYTE = 10**6, 10**9
 Task = Callable[[], object]
 
 
-def parser(doc: str | None, out: str | None = None) -> argparse.ArgumentParser:
-    """Return a parser that shows a program's docstring; with `out`, it has an option for the folder of results."""
+def parser(doc: str | None, out: str | None = None, results: bool = False) -> argparse.ArgumentParser:
+    """Return a parser that shows a program's docstring, with options for a folder or for a file of results."""
     options = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if results:
+        options.add_argument("--json", type=Path, help="write what was found here as well")
     if out:
         options.add_argument("--out", type=Path, default=Path(out), help="the folder that results are written to")
     return options
 
 
 def write_json(path: Path, results: Any) -> None:
-    """Write results to a file, whose folder is made if there is none."""
+    """Write results to a file, which gets its name when it is whole; its folder is made if there is none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(results, indent=1) + "\n")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished.write_text(json.dumps(results, indent=1) + "\n")
+    unfinished.replace(path)
 
 
 def output_of(*command: object) -> str:
@@ -60,6 +64,19 @@ def timed(task: Task) -> float:
     return time.perf_counter() - start
 
 
+def processor_seconds(task: Task) -> float:
+    """Return the processor seconds of a task, user and system, with those of the processes that it runs."""
+    start = used_seconds()
+    task()
+    return used_seconds() - start
+
+
+def used_seconds() -> float:
+    """Return the processor seconds that this process, and those that it ran, have used so far."""
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
 def in_turns(tasks: Mapping[str, Callable[[], float]], rounds: int = 5) -> dict[str, list[float]]:
     """Run all tasks in turns, so that a slow minute of the machine falls on all; return the seconds they report."""
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
@@ -83,6 +100,50 @@ def medians(tasks: Mapping[str, Callable[[], float]], rounds: int = 5) -> dict[s
 def show(what: str, figure: str, target: str = "") -> None:
     """Print a line: what was measured, the figure, and what was aimed at."""
     print(f"{what:<56}{figure:>18}   {target}".rstrip(), flush=True)
+
+
+class Figures:
+    """What a step has found: figures, some with an aim; each is shown as soon as it is there."""
+
+    def __init__(self) -> None:
+        self.found: list[dict[str, Any]] = []
+
+    def add(
+        self, what: str, value: float, unit: str = "", *, least: float | None = None, most: float | None = None
+    ) -> None:
+        """Add a figure, which should be at least or at most as much."""
+        figure = {"what": what, "value": value, "unit": unit, "least": least, "most": most}
+        self.found.append(figure)
+        show(what, measured(figure), aim(figure))
+
+    def write(self, path: Path | None) -> None:
+        """Write everything to a file, if there is to be one."""
+        if path is not None:
+            write_json(path, {"figures": self.found})
+
+
+def measured(figure: Mapping[str, Any]) -> str:
+    """Return a figure in words."""
+    return f"{short(figure['value'])} {figure['unit']}".strip()
+
+
+def aim(figure: Mapping[str, Any]) -> str:
+    """Return what a figure should be, in words."""
+    for word in ("least", "most"):
+        if figure[word] is not None:
+            return f"at {word} {short(figure[word])}"
+    return ""
+
+
+def met(figure: Mapping[str, Any]) -> bool:
+    """Return whether a figure is what it should be."""
+    least, most = figure["least"], figure["most"]
+    return (least is None or figure["value"] >= least) and (most is None or figure["value"] <= most)
+
+
+def short(value: float) -> str:
+    """Return a number with three digits, or all that stand before the point."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def show_machine() -> None:

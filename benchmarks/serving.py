@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 import raregram as rg
-from benchmarks.measuring import RAREGRAM, medians, output_of, show
+from benchmarks.measuring import RAREGRAM, Figures, medians, output_of, parser
 from raregram.measure.synthetic import SyntheticCorpus
 
 SECONDS, ROUNDS, CONNECTIONS = 5, 3, 16
@@ -55,9 +55,13 @@ async def echo(body: Body) -> Body:
 def main() -> None:
     if shutil.which("wrk") is None:
         sys.exit("benchmarks.serving needs wrk: apt-get install wrk")
+    options = parser(__doc__, results=True)
+    options.add_argument("models", nargs="*")
+    arguments = options.parse_args()
+    figures = Figures()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        paths = sys.argv[1:] or fit_models(folder)
+        paths = arguments.models or fit_models(folder)
         single, batch = questions(paths[0])
         (folder / "echo_app.py").write_text(ECHO)
         uvicorn = (sys.executable, "-m", "uvicorn", "echo_app:app", "--no-access-log", "--log-level", "error")
@@ -72,11 +76,12 @@ def main() -> None:
                 "score, all models": (url + "api/score", {"contexts": [single]}),
                 "echo": (echo_url + "echo", one),
             }
-            report_single(tasks, folder)
-            report_batches(url, first, batch, folder)
+            report_single(tasks, folder, figures)
+            report_batches(url, first, batch, folder, figures)
+    figures.write(arguments.json)
 
 
-def report_single(tasks: Mapping[str, tuple[str, object]], folder: Path) -> None:
+def report_single(tasks: Mapping[str, tuple[str, object]], folder: Path, figures: Figures) -> None:
     """Measure single contexts: requests a second, and the slowest in a hundred."""
     slowest: dict[str, list[float]] = {name: [] for name in tasks}
 
@@ -87,21 +92,22 @@ def report_single(tasks: Mapping[str, tuple[str, object]], folder: Path) -> None
         return 1 / rate
 
     costs = medians({name: partial(cost, name) for name in tasks}, ROUNDS)
-    aims = ("at least 2,000", "p99 under 50 ms")
     for name, seconds in costs.items():
-        show(f"single contexts a second: {name}", f"{1 / seconds:,.0f}", aims[0] if name.startswith("score") else "")
-        show("  the slowest in a hundred", f"{np.median(slowest[name]):.1f} ms", aims[1])
+        ours = name != "echo"
+        figures.add(f"single contexts a second: {name}", 1 / seconds, least=2000 if ours else None)
+        p99 = float(np.median(slowest[name]))
+        figures.add("  the slowest in a hundred", p99, "ms", most=50 if ours else None)
     for name in ("score, one model", "score, all models"):
-        show(f"cost of {name} over that of the echo", f"{costs[name] / costs['echo']:.2f} x", "at most 1.5")
+        figures.add(f"cost of {name} over that of the echo", costs[name] / costs["echo"], "x", most=1.5)
 
 
-def report_batches(url: str, model: str, text: str, folder: Path) -> None:
+def report_batches(url: str, model: str, text: str, folder: Path, figures: Figures) -> None:
     """Measure running text: contexts a second of one model."""
     body = {"texts": [text], "models": [model], "digits": 4}
     contexts = sum(score is not None for score in ask(url + "api/texts", body)["texts"][0]["scores"][model])
     rates = [wrk(url + "api/texts", body, folder, 4) for _ in range(ROUNDS)]
     rate = float(np.median([rate for rate, _, _ in rates]))
-    show(f"contexts a second, texts of {WORDS:,} words", f"{rate * contexts:,.0f}", "at least 300,000")
+    figures.add(f"contexts a second, texts of {WORDS:,} words", rate * contexts, least=300_000)
 
 
 def fit_models(folder: Path) -> list[str]:

@@ -1,7 +1,6 @@
-"""Counting on a Spark cluster beside the local engine: the same corpus, the same table.
+"""Counting and scoring on a Spark cluster beside the local engine: the same corpus, the same table, the same scores.
 
-    python -m benchmarks.spark                        50 million items, units and suffixes to 3; about ten minutes
-    python -m benchmarks.spark --items 200000000 --spans units
+    python -m benchmarks.spark [--items 200000000] [--spans units]
 
 A standalone master and one or two workers run as processes of their own on this machine, each worker with all that it
 starts (the executor and its Python) on a core of its own. Sessions are started, and executors warmed up with a small
@@ -11,17 +10,19 @@ count, before the clock runs. The corpus is that of `corpora.py`.
 from __future__ import annotations
 
 import tempfile
-import time
 from contextlib import suppress
 from itertools import count as count_from
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
+import raregram as rg
 from benchmarks import corpora
-from benchmarks.measuring import parser, show, show_machine
+from benchmarks.measuring import Figures, parser, show_machine, timed
 from benchmarks.standalone import LOOPBACK, Standalone
+from raregram import spark
 from raregram.counts import storage
 from raregram.counts.count import CountJob
 from raregram.counts.kernel import CountSettings
@@ -39,21 +40,20 @@ SETTINGS = {
 
 
 def main() -> None:
-    options = parser(__doc__)
-    options.add_argument("--items", type=int, default=50_000_000)
-    options.add_argument("--spans", action="append", help="may be repeated; default units, and units,suffixes:3")
-    options.add_argument("--min-count", type=int, default=1)
+    options = parser(__doc__, results=True)
+    options.add_argument("--items", type=int, default=10_000_000)
+    options.add_argument("--spans", default="units,suffixes:3")
     arguments = options.parse_args()
     show_machine()
+    figures = Figures()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         items = make_corpus(folder / "corpus", arguments.items)
         make_corpus(folder / "small", arguments.items // 50)
-        for spans_asked in arguments.spans or ["units", "units,suffixes:3"]:
-            settings = CountSettings(
-                n=N, targets=TARGETS, spans=tuple(spans_asked.split(",")), min_count=arguments.min_count
-            )
-            compare(folder, settings, items)
+        make_contexts(folder / "contexts", arguments.items // 2)
+        settings = CountSettings(n=N, targets=TARGETS, spans=tuple(arguments.spans.split(",")))
+        compare(folder, settings, items, figures)
+    figures.write(arguments.json)
 
 
 def make_corpus(folder: Path, items: int) -> int:
@@ -64,52 +64,74 @@ def make_corpus(folder: Path, items: int) -> int:
     return -(-(items // FILES) // corpora.LENGTH) * corpora.LENGTH * FILES
 
 
-def compare(folder: Path, settings: CountSettings, items: int) -> None:
-    """Count on the local engine with two threads, and on one and on two workers."""
-    print(f"\n{items:,} items, {', '.join(settings.spans)}")
-    local = count_locally(folder, settings)
-    show("local engine, two threads", f"{local:.1f} s", f"{items / local / 2 / 1e6:.2f} million items/s a core")
-    seconds = {}
-    for workers in (1, 2):
-        seconds[workers], shuffled, peak = count_on_workers(folder, settings, workers)
-        rate = f"{items / seconds[workers] / workers / 1e6:.2f} million items/s a core"
-        show(f"standalone cluster, {workers} worker{'s' * (workers > 1)}", f"{seconds[workers]:.1f} s", rate)
+def make_contexts(folder: Path, number: int) -> None:
+    """Write every ten words in a row of some documents to several files."""
+    folder.mkdir()
+    for part in range(FILES):
+        words = [
+            text.split() for text in corpora.documents(-(-number // 121 // FILES), seed=part)["text"].to_pylist()
+        ]
+        ngrams = [" ".join(row[first : first + N]) for row in words for first in range(len(row) - N + 1)]
+        pq.write_table(pa.table({"ngram": ngrams}), folder / f"{part}.parquet")
+
+
+def compare(folder: Path, settings: CountSettings, items: int, figures: Figures) -> None:
+    """Count on the local engine with two threads, and on one and on two workers, which then score."""
+    title = f"{items:,} items, {', '.join(settings.spans)}"
+    local = timed(lambda: count_locally(folder, settings))
+    figures.add(f"{title}: local engine, two threads", local, "s")
+    model = rg.fit(rg.Counts.load(folder / "local"), TARGETS[0], shapes=False)
+    runs = {workers: count_on_workers(folder, settings, workers, model) for workers in (1, 2)}
+    for workers, run in runs.items():
+        figures.add(f"  standalone cluster, {workers} worker{'s' * (workers > 1)}", run.seconds, "s")
     assert storage.read_header(folder / "local")["digest"] == storage.read_header(folder / "spark")["digest"]
-    show("throughput a core, Spark over local", f"{local / seconds[2]:.2f}", "at least 0.5; same digest")
-    show("one worker over two, time", f"{seconds[1] / seconds[2]:.2f} x", "2 at best")
+    figures.add("  throughput a core, Spark over local", local / runs[2].seconds, "x", least=0.5)
+    figures.add("  one worker over two, time", runs[1].seconds / runs[2].seconds, "x")
     rows = sum(pq.read_metadata(file).num_rows for file in storage.part_files(folder / "spark"))
-    show("rows of the table, an item", f"{rows / items:.3f}", f"{rows:,} rows")
-    read = sum(file.stat().st_size for file in (folder / "corpus").iterdir())
-    show("bytes read, an item", f"{read / items:.2f}", "compressed Parquet")
-    show("bytes shuffled, an item", f"{shuffled / items:.2f}", f"{shuffled / rows:.1f} a row of the table")
-    show("peak memory of a Python worker", f"{peak / 1e6:.0f} MB", "limit 1 GB for its tables")
-    table = storage.bytes_on_disk(folder / "spark")
-    show("bytes of the table, an item", f"{table / items:.2f}", f"{table / rows:.1f} a row")
+    figures.add("  bytes shuffled, a row of the table", runs[2].shuffled / rows)
+    figures.add("  peak memory of a Python worker", runs[2].peak / 1e6, "MB")
+    for workers, run in runs.items():
+        what = f"Spark scores on {workers} worker{'s' * (workers > 1)}, contexts a second and core"
+        figures.add(what, run.scored / run.scoring / workers, least=400_000)
 
 
-def count_locally(folder: Path, settings: CountSettings) -> float:
-    start = time.perf_counter()
+def count_locally(folder: Path, settings: CountSettings) -> None:
     with CountJob(([folder / "corpus"], None, None), settings).table(threads=2) as table:
         storage.write(folder / "local", table)
-    return time.perf_counter() - start
 
 
-def count_on_workers(folder: Path, settings: CountSettings, workers: int) -> tuple[float, int, int]:
-    """Return the seconds of a count on so many workers, the bytes shuffled, and the peak of a Python worker."""
-    logs = folder / f"cluster-{workers}-{len(settings.all_spans)}"
+class Run(NamedTuple):
+    """What so many workers took."""
+
+    seconds: float
+    shuffled: int  # bytes
+    peak: int  # bytes of a Python worker
+    scoring: float  # seconds
+    scored: int
+
+
+def count_on_workers(folder: Path, settings: CountSettings, workers: int, model: rg.Model) -> Run:
+    """Count on so many workers, and score contexts to a folder of Parquet files; the second time counts."""
+    logs = folder / f"cluster-{workers}"
     logs.mkdir()
     with Standalone(logs, workers, memory="2g", pinned=True) as standalone:
         session = connect(standalone.url, SETTINGS)
         try:
             count(session, folder / "small", settings, folder / "warm")
             before = bytes_shuffled(session)
-            start = time.perf_counter()
-            count(session, folder / "corpus", settings, folder / "spark")
-            seconds = time.perf_counter() - start
+            seconds = timed(lambda: count(session, folder / "corpus", settings, folder / "spark"))
             shuffled, peak = bytes_shuffled(session) - before, python_peak(standalone)
+            out = folder / "scored"
+            score(session, folder / "contexts", model, out)
+            scoring = timed(lambda: score(session, folder / "contexts", model, out))
         finally:
             session.stop()
-    return seconds, shuffled, peak
+    scored = sum(pq.read_metadata(file).num_rows for file in out.glob("*.parquet"))
+    return Run(seconds, shuffled, peak, scoring, scored)
+
+
+def score(session: Any, source: Path, model: rg.Model, out: Path) -> None:
+    spark.score(session.read.parquet(str(source)), model).write.mode("overwrite").parquet(str(out))
 
 
 def count(session: Any, source: Path, settings: CountSettings, out: Path) -> None:

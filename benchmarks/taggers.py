@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 import raregram as rg
-from benchmarks.measuring import parser, show, timed
+from benchmarks.measuring import Figures, parser, show, timed
 from raregram.corpus.standoff import tagged_reuters
 from raregram.corpus.taggers import load_tagger
 from raregram.corpus.tagging import tag
@@ -44,20 +44,23 @@ POSITIONS = {
 
 
 def main() -> None:
-    options = parser(__doc__)
+    options = parser(__doc__, results=True)
     options.add_argument("--articles", type=int, default=3000, help="how many are tagged for the speed; 0 for none")
     options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
+    options.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2], help="none for the speed alone")
     arguments = options.parse_args()
     corpora = {name: tagged_reuters(name) for name in TAGS}
     if arguments.articles:
-        speed(corpora["spacy"]["text"].to_pylist()[: arguments.articles], arguments.rounds)
-    agreement(corpora)
-    crossed(corpora, arguments.seeds)
-    honorifics(corpora["stanford"], arguments.seeds)
+        figures = Figures()
+        speed(corpora["spacy"]["text"].to_pylist()[: arguments.articles], arguments.rounds, figures)
+        figures.write(arguments.json)
+    if arguments.seeds:
+        agreement(corpora)
+        crossed(corpora, arguments.seeds)
+        honorifics(corpora["stanford"], arguments.seeds)
 
 
-def speed(texts: Sequence[str], rounds: int) -> None:
+def speed(texts: Sequence[str], rounds: int, figures: Figures) -> None:
     """Show how many words a second each tagger does with two processes, started before the clock."""
     words = sum(len(text.split()) for text in texts)
     rows = [{"text": text} for text in texts]
@@ -69,10 +72,8 @@ def speed(texts: Sequence[str], rounds: int) -> None:
                     tagger.find(texts[:50])  # loads what it loads lazily
                     seconds[name].append(timed(lambda: tag(rows, Path(folder) / "out", tagger=tagger)))
     for name, found in seconds.items():
-        wanted = "at least 5,000" if name == "stanford" else ""
-        show(f"{name}: words a second, two processes", f"{words / min(found):,.0f}", wanted)
-    ratio = statistics.median(a / b for a, b in zip(seconds["spacy"], seconds["stanford"], strict=True))
-    show("Stanford NER's speed over spaCy's", f"{ratio:.2f} x")
+        least = 5000 if name == "stanford" else None
+        figures.add(f"{name}: words a second, two processes", words / min(found), least=least)
 
 
 def agreement(corpora: dict[Tags, pa.Table]) -> None:

@@ -10,7 +10,6 @@ precision.
 
 from __future__ import annotations
 
-import argparse
 import json
 import shlex
 import subprocess
@@ -19,33 +18,34 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring import show
+from benchmarks.measuring import Figures, met, parser
 from raregram.measure.experiment import Config, load_corpus
 
 TARGETS = ("LOC", "PER")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=Path, help="A folder of text files. [default: Reuters-21578]")
-    parser.add_argument("--documents", type=int, default=1200, help="How many to take.")
-    parser.add_argument("--targets", nargs="+", default=TARGETS)
-    arguments = parser.parse_args()
+    options = parser(__doc__, results=True)
+    options.add_argument("folder", nargs="?", type=Path, help="of text files; default: Reuters-21578")
+    options.add_argument("--documents", type=int, default=600, help="how many to take")
+    options.add_argument("--targets", nargs="+", default=TARGETS)
+    arguments = options.parse_args()
+    figures = Figures()
     with tempfile.TemporaryDirectory(prefix="raregram-trial-") as made:
         work = Path(made)
         texts = read_folder(arguments.folder) if arguments.folder else reuters()
         write_parts(texts[: arguments.documents], work)
-        won = trial(work, arguments.targets)
-    if not won:
+        trial(work, arguments.targets, figures)
+    figures.write(arguments.json)
+    if not all(map(met, figures.found)):
         sys.exit("the default does not beat the paper's best")
 
 
-def trial(work: Path, targets: tuple[str, ...]) -> bool:
-    """Run all commands, and return whether the default is the best for every target."""
+def trial(work: Path, targets: tuple[str, ...], figures: Figures) -> None:
+    """Run all commands, and compare the default with the paper's best for every target."""
     for part in ("train", "held"):
         run("tag", part, "--out", f"{part}.parquet", folder=work)
     run("count", "train.parquet", "--out", "train.counts", folder=work)
-    won = True
     for target in targets:
         model = f"{target}.rgm"
         run("fit", "train.counts", "--target", target, "--out", model, folder=work)
@@ -55,12 +55,10 @@ def trial(work: Path, targets: tuple[str, ...]) -> bool:
         found = json.loads(run("evaluate", model, "held.parquet", "--json", folder=work))["overall"]
         selective = ("tune", "train.counts", "held.parquet", "--target", target, "--estimator", "selective")
         best = json.loads(run(*selective, "--out", "paper.rgm", "--json", folder=work))["best"]
-        show(f"{target}: average precision, default options", f"{found['average_precision']:.4f}")
-        show("  the paper's best of all settings on the same part", f"{best['average_precision']:.4f}")
+        figures.add(f"{target}: average precision, default options", found["average_precision"])
+        figures.add("  the paper's best of all settings on the same part", best["average_precision"])
         ratio = found["average_precision"] / best["average_precision"]
-        show("  as a multiple", f"{ratio:.2f} x", "above 1 x")
-        won = won and ratio > 1
-    return won
+        figures.add("  as a multiple", ratio, "x", least=1)
 
 
 def reuters() -> list[str]:

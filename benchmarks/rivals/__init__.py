@@ -73,28 +73,38 @@ class Entry:
     title: str
     needs: tuple[str, ...] = ()  # what `benchmarks.install` must have installed
     ours: bool = False
-    on_request: bool = False  # run only when asked by name
+    once: bool = False  # with one seed alone,
+    smallest: bool = False  # with the smallest training size alone
+    large: Sequence[dict[str, Any]] = ()  # the settings from LARGE articles on, where trying one takes minutes
 
 
+LARGE = 5000
+STRENGTHS: tuple[dict[str, Any], ...] = ({"C": 0.3}, {"C": 1.0})
+RATES: tuple[dict[str, Any], ...] = ({"epoch": 5, "lr": 0.1}, {"epoch": 5, "lr": 0.5})
 REGISTRY: dict[str, Entry] = {
     "raregram": Entry(".ours:Backoff", "raregram back-off", ours=True),
-    "raregram-contexts": Entry(".ours:FromContexts", "raregram back-off, from contexts", ours=True),
-    "raregram-1mb": Entry(".ours:OneMegabyte", "raregram back-off, 1 MB", ours=True),
+    "raregram-contexts": Entry(".ours:FromContexts", "raregram back-off, from contexts", ours=True, once=True),
+    "raregram-1mb": Entry(".ours:OneMegabyte", "raregram back-off, 1 MB", ours=True, once=True),
     "raregram-selective": Entry(".ours:Selective", "raregram selective (the paper's)", ours=True),
-    "bernoulli-nb": Entry(".scikit:Bernoulli", "scikit-learn BernoulliNB", ("scikit-learn",)),
-    "complement-nb": Entry(".scikit:Complement", "scikit-learn ComplementNB", ("scikit-learn",)),
-    "categorical-nb": Entry(".scikit:Categorical", "scikit-learn CategoricalNB", ("scikit-learn",)),
-    "lr-units": Entry(".scikit:LiblinearUnits", "liblinear, units", ("scikit-learn",)),
-    "lr-suffixes": Entry(".scikit:LiblinearSuffixes", "liblinear, units and suffixes", ("scikit-learn",)),
-    "sgd-units": Entry(".scikit:SgdUnits", "SGD, units", ("scikit-learn",)),
+    "lr-suffixes": Entry(
+        ".scikit:LiblinearSuffixes", "liblinear, units and suffixes", ("scikit-learn",), large=STRENGTHS
+    ),
+    "fasttext": Entry(".fasttext:FastText", "fastText", ("fasttext",), large=RATES),
     "sgd-suffixes": Entry(".scikit:SgdSuffixes", "SGD, units and suffixes", ("scikit-learn",)),
-    "fasttext": Entry(".fasttext:FastText", "fastText", ("fasttext",)),
-    "fasttext-autotune": Entry(".fasttext:Autotuned", "fastText, autotuned", ("fasttext",), on_request=True),
-    "vw": Entry(".vw:VowpalWabbit", "Vowpal Wabbit", ("vowpalwabbit",)),
-    "ulsif": Entry(".ulsif:Ulsif", "densratio uLSIF", ("scikit-learn", "densratio")),
     "kenlm": Entry(".kenlm:KenLM", "KenLM, a pair of models", ("kenlm", "lmplz")),
-    "dsir": Entry(".dsir:Dsir", "DSIR, hashed n-grams", ("data-selection",)),
-}
+    "vw": Entry(".vw:VowpalWabbit", "Vowpal Wabbit", ("vowpalwabbit",)),
+    "lr-units": Entry(".scikit:LiblinearUnits", "liblinear, units", ("scikit-learn",), once=True, smallest=True),
+    "sgd-units": Entry(".scikit:SgdUnits", "SGD, units", ("scikit-learn",), once=True),
+    "bernoulli-nb": Entry(".scikit:Bernoulli", "scikit-learn BernoulliNB", ("scikit-learn",), once=True),
+    "complement-nb": Entry(
+        ".scikit:Complement", "scikit-learn ComplementNB", ("scikit-learn",), once=True, smallest=True
+    ),
+    "categorical-nb": Entry(
+        ".scikit:Categorical", "scikit-learn CategoricalNB", ("scikit-learn",), once=True, smallest=True
+    ),
+    "ulsif": Entry(".ulsif:Ulsif", "densratio uLSIF", ("scikit-learn", "densratio"), once=True, smallest=True),
+    "dsir": Entry(".dsir:Dsir", "DSIR, hashed n-grams", ("data-selection",), once=True, smallest=True),
+}  # the slow ones first among the rivals, since two run side by side
 LOGISTIC = ("lr-units", "lr-suffixes", "sgd-units", "sgd-suffixes")  # logistic regression, by any solver
 
 

@@ -21,13 +21,9 @@ import raregram as rg
 from benchmarks.rivals import Bools
 from raregram.measure.evaluate import correct_types
 from raregram.measure.experiment import Config, load_corpus, split_corpus
-from raregram.measure.synthetic import SyntheticCorpus
 from raregram.text.tokenize import split_texts
 
 Say = Callable[[str], None]
-
-SYNTHETIC, SIGNAL = 5_000_000, "SIGNAL"  # contexts and target of the corpus for speed alone
-SYNTHETIC_PART, SYNTHETIC_TYPES, SYNTHETIC_WORDS, SYNTHETIC_SHARE = 500_000, 200_000, 100_000, 0.02
 
 
 class Part(NamedTuple):
@@ -120,30 +116,6 @@ def write_types(path: Path, articles: pa.Table, config: Config) -> None:
     counts = rg.count(articles, n=config.n, targets=config.targets, spans=["units", "whole"])
     correct = {target: correct_types(counts, target) for target in config.targets}
     pq.write_table(pa.table({"text": counts.whole_ngrams().texts(counts.kind), **correct}), path)
-
-
-def synthetic(folder: Path, contexts: int, seed: int, say: Say) -> Data:
-    """Make contexts of ten words from Zipf's law, one in fifty from a tilted one, part by part."""
-    folder.mkdir(parents=True, exist_ok=True)
-    data = Data(folder)
-    if not (folder / f"contexts-{contexts}.parquet").exists() or not (folder / "about.json").exists():
-        say(f"making {contexts:,} synthetic contexts")
-        source = SyntheticCorpus.make(SYNTHETIC_WORDS, n=10, strength=1.5, seed=seed)
-        temporary = folder / "unfinished"
-        with pq.ParquetWriter(temporary, _schema([SIGNAL])) as writer:
-            for number, first in enumerate(range(0, contexts, SYNTHETIC_PART)):
-                rows = min(SYNTHETIC_PART, contexts - first)
-                writer.write_table(_sampled(source, rows, seed=seed + 10 + number))
-        temporary.replace(folder / f"contexts-{contexts}.parquet")
-        for number, name in enumerate(("valid", "test")):
-            pq.write_table(_sampled(source, SYNTHETIC_TYPES, seed=seed + number), folder / f"{name}.parquet")
-        data.describe(10, [SIGNAL])
-    return data
-
-
-def _sampled(source: SyntheticCorpus, rows: int, seed: int) -> pa.Table:
-    numbers, labels = source.sample(int(rows * SYNTHETIC_SHARE), rows - int(rows * SYNTHETIC_SHARE), seed=seed)
-    return pa.table({"text": source.texts(numbers), SIGNAL: labels}, schema=_schema([SIGNAL]))
 
 
 def _schema(targets: Sequence[str]) -> pa.Schema:

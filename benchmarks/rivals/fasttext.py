@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -48,36 +46,14 @@ class FastText(Rival):
         """
         labels, probabilities = self.model.f.multilinePredict(formatted, 1, 0.0, "strict")
         is_yes = np.array([of_line[0] for of_line in labels]) == YES
-        values = np.concatenate(probabilities).astype(np.float64) - ADDED
-        odds = np.log(values) - np.log(np.maximum(1 - values, SMALLEST))
-        return np.where(is_yes, odds, -odds)
+        return log_odds(is_yes, np.concatenate(probabilities).astype(np.float64))
 
     def save(self, folder: Path) -> None:
         self.model.save_model(str(folder / "model.bin"))
 
 
-class Autotuned(FastText):
-    """The same, tuned by fastText itself on a tenth of the training contexts."""
-
-    settings = ({"seconds": 120},)
-
-    def fit(self, seconds: int) -> None:  # type: ignore[override]
-        """Learn.
-
-        The thread that ends fastText's search may look whether the search goes on before it is said to (a race in
-        0.9.2), and leave at once; then nothing but an interrupt ends the search, so it gets one. After a search that
-        has ended the interrupt does nothing.
-        """
-        train, held = self.task.scratch / "most.txt", self.task.scratch / "held.txt"
-        with self.file.open() as lines, train.open("w") as most, held.open("w") as rest:
-            for number, line in enumerate(lines):
-                (rest if number % 10 == 0 else most).write(line)
-        end = threading.Timer(seconds + 1, signal.raise_signal, [signal.SIGINT])
-        end.start()
-        try:
-            self.model = fasttext.train_supervised(
-                str(train), autotuneValidationFile=str(held), autotuneMetric=f"f1:{YES}",
-                autotuneDuration=seconds, thread=1, verbose=0
-            )  # fmt: skip
-        finally:
-            end.cancel()
+def log_odds(is_yes: Bools, probabilities: Floats) -> Floats:
+    """Return the log odds of yes from the probabilities of the likelier class."""
+    values = probabilities - ADDED
+    odds = np.log(values) - np.log(np.maximum(1 - values, SMALLEST))
+    return np.where(is_yes, odds, -odds)

@@ -38,15 +38,9 @@ class KenLM(Rival):
     def fit(self, order: int, ends: bool) -> None:  # type: ignore[override]
         self.ends = ends
         for name in ("nu", "de"):
-            self._estimate(name, order)
+            for program, *words in estimating(self.task.scratch, name, order):
+                _run(program, *words)
         self.models = [kenlm.Model(str(self._path(name))) for name in ("nu", "de")]
-
-    def _estimate(self, name: str, order: int) -> None:
-        scratch = self.task.scratch
-        options = ["-o", order, "-S", MEMORY, "-T", scratch, "--discount_fallback", "--skip_symbols"]
-        files = ["--text", scratch / f"{name}.txt", "--arpa", scratch / f"{name}.arpa"]
-        _run("lmplz", *options, "--vocab_pad", WORDS, *files)
-        _run("build_binary", "-T", scratch, "-S", MEMORY, "trie", scratch / f"{name}.arpa", self._path(name))
 
     def score(self, formatted: list[str]) -> Floats:
         of_target, of_others = (model.score for model in self.models)
@@ -61,6 +55,17 @@ class KenLM(Rival):
 
     def _path(self, name: str) -> Path:
         return self.task.scratch / f"{name}.klm"
+
+
+def estimating(folder: Path, name: str, order: int) -> list[list[str]]:
+    """Return the commands that make NAME.klm of NAME.txt."""
+    text, arpa, model = (str(folder / f"{name}.{ending}") for ending in ("txt", "arpa", "klm"))
+    options = ["-o", str(order), "--discount_fallback", "--skip_symbols", "--vocab_pad", str(WORDS)]
+    memory = ["-S", MEMORY, "-T", str(folder)]
+    return [
+        ["lmplz", *options, *memory, "--text", text, "--arpa", arpa],
+        ["build_binary", *memory, "trie", arpa, model],
+    ]
 
 
 def _run(program: str, *words: object) -> None:

@@ -1,4 +1,7 @@
-"""One rival on one task in one process: `python -m benchmarks.rivals.run DATA SIZE TARGET RIVAL` prints JSON."""
+"""One rival on one task in one process: `python -m benchmarks.rivals.run DATA SIZE TARGET RIVAL` prints JSON.
+
+Seconds are processor seconds, user and system, of this process and those that it starts.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import resource
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,14 +21,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.measuring import own_peak_bytes, parser, timed
+from benchmarks.measuring import own_peak_bytes, parser, processor_seconds
 from benchmarks.rivals import Bools, Floats, Rival, Task, load
 from benchmarks.rivals.data import Data
 from raregram.measure.evaluate import f1_score, top_hits
 from raregram.options import PAPERS_K
 
 SCORINGS = 3  # rounds of scoring, of which the median counts
-LONG = 20.0  # seconds; a scoring that takes longer is not repeated
+LONG = 2.0  # seconds; a scoring that takes longer is not repeated
 GIGABYTE = 1 << 30
 
 
@@ -36,7 +40,7 @@ def main() -> None:
     options.add_argument("rival")
     options.add_argument("--k", type=int, default=PAPERS_K)
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--setting", type=json.loads, help="this one, without choosing on validation")
+    options.add_argument("--settings", type=json.loads, help="to choose from on validation; default: the rival's own")
     options.add_argument("--limit", type=float, default=600.0, help="seconds; no new setting is tried near the end")
     options.add_argument("--memory", type=float, default=16.0, help="gigabytes that may be taken")
     options.add_argument("--warm", type=float, default=2.0, help="seconds of scoring before the clock starts")
@@ -68,20 +72,20 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             texts, labels = data.read(train, arguments.target)
             formatted = rival.format(texts, labels)
             del texts
-        read_seconds = timed(lambda: rival.read(formatted, labels))
-        tried = [] if arguments.setting is not None else choose(rival, data, arguments, began)
-        setting = max(tried, key=lambda entry: entry["valid_f1"])["setting"] if tried else arguments.setting
+        read_seconds = processor_seconds(lambda: rival.read(formatted, labels))
+        settings = arguments.settings or rival.settings
+        tried = choose(rival, data, settings, arguments, began) if len(settings) > 1 else []
+        setting = max(tried, key=lambda entry: entry["valid_f1"])["setting"] if tried else settings[0]
         if tried and tried[-1]["setting"] == setting:
             fit_seconds = tried[-1]["fit_seconds"]
         else:
-            fit_seconds = timed(lambda: rival.fit(**setting))
+            fit_seconds = processor_seconds(lambda: rival.fit(**setting))
         test = data.read("test", arguments.target)
         scores, seconds = score(rival, rival.format(test.texts), arguments.warm)
-        _check(scores, len(test.labels))
+        check(scores, len(test.labels))
         return {
             "setting": setting,
             "tried": tried,
-            "settings_left_out": len(rival.settings) - len(tried) if tried else 0,
             "test_f1": f1(scores, test.labels, arguments.k),
             "average_precision": average_precision(scores, test.labels),
             "share_correct": float(test.labels.mean()),
@@ -95,19 +99,21 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         }
 
 
-def choose(rival: Rival, data: Data, arguments: argparse.Namespace, began: float) -> list[dict[str, Any]]:
+def choose(
+    rival: Rival, data: Data, settings: Sequence[dict[str, Any]], arguments: argparse.Namespace, began: float
+) -> list[dict[str, Any]]:
     """Measure settings on validation; leave out the rest where the time would not do for another one."""
     valid = data.read("valid", arguments.target)
     formatted = rival.format(valid.texts)
     tried: list[dict[str, Any]] = []
     longest = 0.0
-    for setting in rival.settings:
+    for setting in settings:
         start = time.perf_counter()
         if tried and start - began + 3 * longest > arguments.limit:
             break
-        fit_seconds = timed(partial(rival.fit, **setting))
+        fit_seconds = processor_seconds(partial(rival.fit, **setting))
         scores = rival.score(formatted)
-        _check(scores, len(valid.labels))
+        check(scores, len(valid.labels))
         valid_f1 = f1(scores, valid.labels, arguments.k)
         tried.append({"setting": setting, "valid_f1": valid_f1, "fit_seconds": fit_seconds})
         longest = max(longest, time.perf_counter() - start)
@@ -115,15 +121,14 @@ def choose(rival: Rival, data: Data, arguments: argparse.Namespace, began: float
 
 
 def score(rival: Rival, formatted: Any, warm: float) -> tuple[Floats, float]:
-    """Score all contexts some times; return the scores, and the median of the seconds once everything is loaded."""
-    began = time.perf_counter()
-    scores = rival.score(formatted)
-    while time.perf_counter() < began + warm:
-        rival.score(formatted)
-    seconds = [timed(lambda: rival.score(formatted))]
-    while len(seconds) < SCORINGS and seconds[0] < LONG:
-        seconds.append(timed(lambda: rival.score(formatted)))
-    return scores, statistics.median(seconds)
+    """Score all contexts; return the scores and the seconds: once everything is loaded, if that is of any weight."""
+    began, found = time.perf_counter(), []
+    seconds = [processor_seconds(lambda: found.append(rival.score(formatted)))]
+    if seconds[0] < LONG:
+        while time.perf_counter() < began + warm:
+            rival.score(formatted)
+        seconds = [processor_seconds(lambda: rival.score(formatted)) for _ in range(SCORINGS)]
+    return found[0], statistics.median(seconds)
 
 
 def f1(scores: Floats, correct: Bools, k: int) -> float:
@@ -156,7 +161,8 @@ def peak_bytes() -> int:
     return max(own_peak_bytes(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
 
 
-def _check(scores: Floats, number: int) -> None:
+def check(scores: Floats, number: int) -> None:
+    """Raise if there is not one score for each context, or nothing but NaN."""
     if scores.shape != (number,):
         raise ValueError(f"{number} contexts gave scores of the shape {scores.shape}")
     if np.isnan(scores).all():

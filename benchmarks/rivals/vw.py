@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -37,18 +38,13 @@ class VowpalWabbit(Rival):
     def read(self, formatted: tuple[Path, int], labels: Bools | None) -> None:
         self.file = formatted[0]
 
-    def fit(self, passes: int, rate: float) -> None:  # type: ignore[override]
-        cache = self.task.scratch / "cache"
-        words = ["-d", self.file, "-f", self._model, "--loss_function", "logistic", "-b", BITS, "-l", rate]
-        if passes > 1:
-            words += ["--passes", passes, "--cache_file", cache, "-k", "--holdout_off"]
-        _drive(*words)
-        cache.unlink(missing_ok=True)
+    def fit(self, **setting: Any) -> None:
+        _drive(*learning(self.file, self._model, self.task.scratch / "cache", **setting))
 
     def score(self, formatted: tuple[Path, int]) -> Floats:
         path, contexts = formatted
         predicted = self.task.scratch / "predicted.txt"
-        _drive("-t", "-i", self._model, "-d", path, "-p", predicted)
+        _drive(*predicting(path, self._model, predicted))
         options = pyarrow.csv.ReadOptions(column_names=["score"], use_threads=False)
         scores = np.asarray(pyarrow.csv.read_csv(predicted, options)["score"], dtype=np.float64)
         if len(scores) != contexts:
@@ -61,6 +57,17 @@ class VowpalWabbit(Rival):
     @property
     def _model(self) -> Path:
         return self.task.scratch / "model.vw"
+
+
+def learning(file: Path, model: Path, cache: Path, passes: int, rate: float) -> list[object]:
+    """Return the options that learn from a file."""
+    words: list[object] = ["-d", file, "-f", model, "--loss_function", "logistic", "-b", BITS, "-l", rate]
+    return words + (["--passes", passes, "--cache_file", cache, "-k", "--holdout_off"] if passes > 1 else [])
+
+
+def predicting(file: object, model: object, out: object) -> list[object]:
+    """Return the options that predict."""
+    return ["-t", "-i", model, "-d", file, "-p", out]
 
 
 def _drive(*words: object) -> None:

@@ -1,13 +1,15 @@
-"""The contest of `benchmarks.contest`, run for real on a tiny corpus with a clear signal."""
+"""`python -m benchmarks` with its rivals, run for real on a tiny corpus with a clear signal."""
 
 from __future__ import annotations
 
 import json
 import os
 import random
-import statistics
+import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +17,7 @@ import pytest
 
 import raregram as rg
 from benchmarks import install
-from benchmarks.measuring import PROJECT, output_of
+from benchmarks.measuring import PROJECT, met
 from benchmarks.rivals import REGISTRY, summary
 from benchmarks.rivals import data as rival_data
 from raregram.measure.experiment import Config
@@ -72,77 +74,98 @@ def documents(number, seed):
     return pa.table({"text": texts, "spans": spans})
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    rival_data.write_training(folder, SIZE, documents(SIZE, seed=1), CONFIG)
+def make_data(folder, seed):
+    folder.mkdir(parents=True)
+    rival_data.write_training(folder, SIZE, documents(SIZE, seed=10 * seed + 1), CONFIG)
     for number, name in enumerate(("valid", "test")):
-        rival_data.write_types(folder / f"{name}.parquet", documents(80, seed=2 + number), CONFIG)
+        rival_data.write_types(folder / f"{name}.parquet", documents(80, seed=10 * seed + 2 + number), CONFIG)
     made = rival_data.Data(folder)
     made.describe(CONFIG.n, CONFIG.targets)
     return made
 
 
-def run_contest(data, out, *options):
-    """Run the contest, with a module of bad rivals within reach; return the results and what was said."""
-    (out / "bad_rivals.py").write_text(BAD_RIVALS)
-    command = [PYTHON, "-m", "benchmarks.contest", "--data", data.folder, "--out", out, "--python", PYTHON]
-    command += ["--sizes", SIZE, "--targets", "LOC", "--k", K, "--warm", "0", *options]
-    options = {"cwd": PROJECT, "env": {**os.environ, "PYTHONPATH": str(out)}, "capture_output": True, "text": True}
-    done = subprocess.run(list(map(str, command)), check=False, **options)
-    assert done.returncode == 0, done.stderr
-    return json.loads((out / "results.json").read_text())["entries"], done
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """A folder of results that holds the contexts of two seeds."""
+    folder = tmp_path_factory.mktemp("bench")
+    for seed in (0, 1):
+        make_data(folder / f"data-{seed}", seed)
+    return folder
+
+
+@pytest.fixture
+def data(out):
+    return rival_data.Data(out / "data-0")
+
+
+def start(out, *arguments):
+    command = [sys.executable, "-m", "benchmarks", *arguments, "--small", "--out", str(out)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen(command, cwd=PROJECT, start_new_session=True, **pipes)
 
 
 @pytest.fixture(scope="module")
-def contest(data, tmp_path_factory):
-    """The contest of all rivals that are usually run, with two that fail among them."""
-    out = tmp_path_factory.mktemp("out")
-    usual = [name for name, entry in REGISTRY.items() if not entry.on_request]
-    rivals = ["bad_rivals:Raises", "bad_rivals:Dies", *usual]
-    entries, done = run_contest(data, out, "--rounds", "1", "--rivals", ",".join(rivals))
-    return out, entries, done
+def bench(out):
+    """The steps with rivals, ended and killed on the way: what was there then, what in the end, and the page."""
+    for number, end in (
+        (2, lambda pid: os.kill(pid, signal.SIGTERM)),
+        (5, lambda pid: os.killpg(pid, signal.SIGKILL)),
+    ):
+        process = start(out, "contest", "ends")
+        while process.poll() is None and len(list((out / "contest").glob("[!.]*.json"))) < number:
+            time.sleep(0.05)
+        end(process.pid)
+        process.communicate()
+        assert process.returncode != 0
+    before = {path: path.stat().st_mtime_ns for path in (out / "contest").glob("[!.]*.json")}
+    assert not (out / "contest.json").exists()
+    process = start(out, "contest", "ends")
+    said, _ = process.communicate()
+    assert process.returncode == 0, said
+    return before, json.loads((out / "contest.json").read_text())["entries"], (out / "benchmarks.md").read_text()
+
+
+def entry_in(bench, name, seed=0):
+    found = [e for e in bench[1] if (e["rival"], e["seed"]) == (name, seed)]
+    return found[0] if found else None
 
 
 @needs_environment
-@pytest.mark.parametrize("name", [name for name, entry in REGISTRY.items() if not entry.on_request])
-def test_every_rival_finds_the_signal_or_could_not_be_installed(contest, name):
-    entry = contest[1][f"{SIZE} LOC {name}"]
+@pytest.mark.parametrize("name", REGISTRY)
+def test_every_rival_finds_the_signal_or_could_not_be_installed(bench, name):
+    entry = entry_in(bench, name)
     missing = [f"{need}: {INSTALLED[need]}" for need in REGISTRY[name].needs if INSTALLED[need] != "ok"]
     if missing:
         assert entry["failed"] == "; ".join(missing)
         return
     assert "failed" not in entry, entry
     assert entry["average_precision"] > 3 * entry["share_correct"]
-    assert np.isfinite(list(entry["rounds"][0].values())).all()
     assert min(entry["model_bytes"], entry["peak_bytes"], entry["contexts_per_second"]) > 0
     tried = {json.dumps(one["setting"]): one["valid_f1"] for one in entry["tried"]}
     assert max(tried.values()) == tried[json.dumps(entry["setting"])]
 
 
 @needs_environment
-def test_autotuned_fasttext(data):
-    if INSTALLED["fasttext"] != "ok":
-        pytest.skip("fastText could not be installed")
-    setting = ["--setting", '{"seconds": 3}']
-    printed = output_of(
-        PYTHON, "-m", "benchmarks.rivals.run", data.folder, SIZE, "LOC", "fasttext-autotune", *setting
-    )
-    result = json.loads(printed)
-    assert result["average_precision"] > 3 * result["share_correct"], result
+def test_a_second_run_goes_on_where_the_first_was_ended(bench):
+    before, entries, _ = bench
+    assert 0 < len(before) < len(entries)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
 @needs_environment
-def test_a_rival_that_fails_is_listed_with_one_line(contest):
-    out, entries, _ = contest
-    assert entries[f"{SIZE} LOC bad_rivals:Raises"]["failed"] == "RuntimeError: it broke in two lines"
-    assert entries[f"{SIZE} LOC bad_rivals:Dies"]["failed"].startswith("SIGKILL")
-    assert "- bad_rivals:Raises: RuntimeError: it broke in two lines\n" in (out / "table.md").read_text()
+def test_later_seeds_keep_the_setting_and_leave_out_what_is_behind(bench):
+    for name, entry in REGISTRY.items():
+        later = entry_in(bench, name, seed=1)
+        if entry.once:
+            assert later is None
+        elif "failed" not in later:
+            assert later["tried"] == []
+            assert later["setting"] == entry_in(bench, name)["setting"]
 
 
 @needs_environment
-def test_f1_is_that_of_a_computation_by_hand(contest, data):
-    entry = contest[1][f"{SIZE} LOC raregram"]
+def test_f1_is_that_of_a_computation_by_hand(bench, data):
+    entry = entry_in(bench, "raregram")
     spans = ["units", "suffixes:4", "shapes:4"]
     counts = rg.count(data.documents(SIZE), n=4, targets=["LOC"], spans=spans)
     setting = entry["setting"]
@@ -157,50 +180,53 @@ def test_f1_is_that_of_a_computation_by_hand(contest, data):
 
 
 @needs_environment
-def test_table_figure_and_verdicts_are_written(contest):
-    out, entries, done = contest
-    table = (out / "table.md").read_text()
+def test_commands_alone_rank_as_well_as_in_the_contest(bench, out):
+    for entry in json.loads((out / "ends.json").read_text())["entries"]:
+        if entry["program"] == "fasttext" and shutil.which("fasttext") is None:
+            assert "fasttext" in entry["failed"]
+            continue
+        contest = entry_in(bench, entry["program"])
+        if "failed" in contest:
+            assert entry["failed"] == contest["failed"]
+            continue
+        assert entry["f1"] == pytest.approx(contest["test_f1"], rel=0.1), entry
+        assert min(entry["clock"], entry["processor"]) > 0
+
+
+@needs_environment
+def test_the_page_shows_everything(bench, out):
+    _, entries, page = bench
     for name, rival in REGISTRY.items():
-        assert rival.on_request or rival.title in table, name
-    measured = [entry for entry in entries.values() if "failed" not in entry]
-    best = max(measured, key=lambda entry: entry["test_f1"])
-    first_row = table.splitlines()[table.splitlines().index("|---|--:|--:|--:|--:|--:|--:|--:|") + 1]
-    assert f"| {best['test_f1']:.4f} |" in first_row
-    assert (out / "figure.png").read_bytes().startswith(b"\x89PNG")
-    assert "<svg" in (out / "figure.svg").read_text()
-    assert "first in F1" in done.stdout
-    assert done.stdout == (out / "verdicts.txt").read_text()
-    machine = json.loads((out / "results.json").read_text())["machine"]
+        assert rival.title in page, name
+    assert "{{" not in page
+    assert "Files in, files out: LOC: files to files, time of the fastest rival" in page
+    assert page.count("Not measured.") == 7
+    f1 = [entry["test_f1"] for entry in entries if entry["rival"] == "raregram"]
+    low, high = min(f1), max(f1)
+    assert f"| **raregram back-off** | {(low + high) / 2:.3f} ({low:.3f} to {high:.3f}) |" in page
+    assert "<svg" in (out / "pictures/rivals.svg").read_text()
+    machine = json.loads((out / "machine.json").read_text())
     assert machine["cores"] == os.cpu_count()
     assert "raregram" in machine["packages"]
 
 
 @needs_environment
-def test_a_second_run_measures_only_what_is_missing(contest, data):
-    out, before, _ = contest
-    names = ["raregram", "raregram-selective"]
-    options = ("--rounds", "2", "--rivals", ",".join(names))
-    after, _ = run_contest(data, out, *options)
-    keys = [f"{SIZE} LOC {name}" for name in names]
-    assert {**before, **{key: after[key] for key in keys}} == after
-    for key in keys:
-        assert len(after[key]["rounds"]) == 2
-        assert after[key]["rounds"][0] == before[key]["rounds"][0]
-        for name in summary.TIMINGS:
-            assert after[key][name] == statistics.median(one[name] for one in after[key]["rounds"])
-        assert (after[key]["test_f1"], after[key]["setting"]) == (before[key]["test_f1"], before[key]["setting"])
-    assert run_contest(data, out, *options)[0] == after
-    anew, _ = run_contest(data, out, "--rounds", "1", "--rivals", names[1], "--again", names[1])
-    assert len(anew[keys[1]]["rounds"]) == 1
-    assert anew[keys[0]] == after[keys[0]]
-
-
-@needs_environment
-def test_limits_of_time_and_memory(data, tmp_path):
-    rivals = "bad_rivals:Sleeps,bad_rivals:Hungry"
-    entries, _ = run_contest(data, tmp_path, "--limit", "5", "--memory", "4", "--rivals", rivals)
-    assert entries[f"{SIZE} LOC bad_rivals:Sleeps"]["failed"] == "not done in 5 s"
-    assert entries[f"{SIZE} LOC bad_rivals:Hungry"]["failed"] == "out of memory at 4 GB"
+def test_a_rival_that_fails_is_listed_with_one_line(out, tmp_path):
+    (tmp_path / "bad_rivals.py").write_text(BAD_RIVALS)
+    (tmp_path / "data-0").symlink_to(out / "data-0")
+    rivals = "Raises", "Dies", "Sleeps", "Hungry"
+    command = [PYTHON, "-m", "benchmarks.contest", "--out", tmp_path, "--python", PYTHON, "--sizes", SIZE]
+    command += ["--targets", "LOC", "--seeds", 0, "--k", K, "--limit", 8, "--memory", 4]
+    command += ["--rivals", ",".join(f"bad_rivals:{name}" for name in rivals)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    subprocess.run(list(map(str, command)), cwd=PROJECT, env=environment, check=True)
+    entries = [json.loads((tmp_path / f"contest/0-{SIZE}-LOC-bad_rivals:{name}.json").read_text()) for name in rivals]
+    raises, dies, sleeps, hungry = (entry["failed"] for entry in entries)
+    assert raises == "RuntimeError: it broke in two lines"
+    assert dies.startswith("SIGKILL")
+    assert sleeps == "not done in 8 s"
+    assert hungry == "out of memory at 4 GB"
+    assert "- bad_rivals:Raises: RuntimeError: it broke in two lines" in summary.table(entries, SIZE)
 
 
 def test_contexts_are_those_that_raregram_counts(data):
@@ -213,26 +239,30 @@ def test_contexts_are_those_that_raregram_counts(data):
 
 def entry_of(rival, f1, read, fit, speed):
     timings = {"read_seconds": read, "fit_seconds": fit, "contexts_per_second": speed}
-    tried = [{"setting": {}, "valid_f1": f1, "fit_seconds": fit}]
-    return {"rival": rival, "size": 9, "target": "LOC", "test_f1": f1, "tried": tried, **timings}
+    return {"rival": rival, "seed": 0, "size": 9, "target": "LOC", "test_f1": f1, **timings}
 
 
-def test_verdicts(tmp_path):
+def test_verdicts():
     entries = [
         entry_of("raregram", 0.5, 1.0, 1.0, 1000.0),
         entry_of("lr-units", 0.44, 10.0, 40.0, 100.0),
         entry_of("sgd-units", 0.46, 8.0, 2.0, 250.0),
+        {**entry_of("vw", 0, 0, 0, 0), "failed": "it broke"},
     ]
-    text = summary.write_verdicts({"entries": {e["rival"]: e for e in entries}}, tmp_path / "verdicts.txt")
-    assert text.splitlines() == [
-        "LOC, training size 9",
-        "  yes  first in F1: 1.087 x that of the best rival, SGD, units",
-        "  NO   a model 5.0 x faster than SGD, units (wanted 20; logistic regression, the best on validation); "
-        "fit alone 2.0 x",
-        "  NO   a model 5.0 x faster than SGD, units (wanted 10; the fastest rival within 10 % of our F1); "
-        "fit alone 2.0 x",
-        "  NO   scores from text 4.0 x as fast as SGD, units (wanted 5)",
-    ]
+    found = {f["what"]: (round(f["value"], 3), met(f)) for f in summary.verdicts(entries).found}
+    title = "LOC, 9 articles: "
+    assert found == {
+        f"{title}F1 over that of the best rival, SGD, units": (1.087, True),
+        f"{title}time to a model of the best logistic regression over ours, SGD, units": (5.0, False),
+        f"{title}time to a model of the fastest rival within 10 % of our F1 over ours, SGD, units": (5.0, False),
+        f"{title}speed of scoring from text over that of SGD, units": (4.0, False),
+    }
+
+
+def test_medians_and_spread():
+    assert summary.spread([3.0, 1.0, 2.5], "{:.1f}".format) == "2.5 (1.0 to 3.0)"
+    assert summary.spread([2.0], "{:.1f}".format) == "2.0"
+    assert summary.spread([], "{:.1f}".format) == ""
 
 
 def test_a_step_of_the_installation_that_fails_gives_a_reason_in_one_line():
