@@ -224,7 +224,10 @@ def verdicts(entries: Sequence[dict[str, Any]]) -> Figures:
             fastest = min(close or here.values(), key=lambda entry: float(entry["clock"]))
             which = "within 10 % of our F1" if close else "at all (none is within 10 % of our F1)"
             title = f"{target}: files to files, time of the fastest rival {which} over ours"
-            figures.add(f"{title}, {PROGRAMS[fastest['program']][1]}", fastest["clock"] / ours["clock"], "x", least=3)
+            least = 3 if close else None
+            figures.add(
+                f"{title}, {PROGRAMS[fastest['program']][1]}", fastest["clock"] / ours["clock"], "x", least=least
+            )
     return figures
 
 

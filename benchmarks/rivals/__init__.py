@@ -79,7 +79,7 @@ class Entry:
 
 
 LARGE = 5000
-STRENGTHS: tuple[dict[str, Any], ...] = ({"C": 0.3}, {"C": 1.0})
+STRENGTHS: tuple[dict[str, Any], ...] = ({"C": 0.3}, {"C": 1.0}, {"C": 3.0})
 RATES: tuple[dict[str, Any], ...] = ({"epoch": 5, "lr": 0.1}, {"epoch": 5, "lr": 0.5})
 REGISTRY: dict[str, Entry] = {
     "raregram": Entry(".ours:Backoff", "raregram back-off", ours=True),

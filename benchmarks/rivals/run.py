@@ -86,6 +86,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         return {
             "setting": setting,
             "tried": tried,
+            "valid_f1": max((entry["valid_f1"] for entry in tried), default=None),
             "test_f1": f1(scores, test.labels, arguments.k),
             "average_precision": average_precision(scores, test.labels),
             "share_correct": float(test.labels.mean()),
