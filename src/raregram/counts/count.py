@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 Progress: TypeAlias = Callable[[int], None]
 
+SHARE = 1 << 22  # bytes of text that a thread encodes at a time
 NUMERATOR = "numerator"  # the target's name where two plain samples are compared
 
 
@@ -334,7 +335,7 @@ class CountJob:
     def _batched(self, default_limit: int) -> Options:
         """Return options with which documents come in batches that leave memory for their counts."""
         # Rows of longer spans take some thirty times the memory of their text, and there are a few batches at once.
-        share = max((self.memory_limit or default_limit) >> 7, 1 << 16)
+        share = min(max((self.memory_limit or default_limit) >> 7, 1 << 16), SHARE)
         cut = (self.settings.n, self.settings.tokenizer)
         return replace(self.documents, cut=cut, batch_bytes=min(self.documents.batch_bytes, share))
 
