@@ -28,7 +28,7 @@ from raregram.counts.count import CountJob
 from raregram.counts.kernel import CountSettings
 from raregram.errors import FileError, InputError, MissingExtraError, ParameterError, RaregramWarning
 from raregram.measure import evaluate as evaluation
-from raregram.spark import counting
+from raregram.spark import parts
 from raregram.spark.counting import _cut, add_blocks, join_items, split_items, write_counts
 from raregram.spark.evaluating import evaluate
 from raregram.spark.scoring import open_input, rank, score, write_scores
@@ -344,7 +344,7 @@ def test_settings_of_the_users_session_are_left_as_they_were(spark, folder):
 @pytest.mark.parametrize("writer", ["tasks", "spark"])
 def test_a_folder_is_a_count_table_for_every_local_command(spark, folder, tmp_path, writer, monkeypatch):
     """Whether tasks write the files or, where Arrow has no file system for a place, Spark does."""
-    monkeypatch.setattr(counting, "writable", lambda uri: writer == "tasks")
+    monkeypatch.setattr(parts, "writable", lambda uri: writer == "tasks")
     settings = CountSettings(n=3, spans=("suffixes:3", "shapes:2"), targets=("LOC", "PER"))
     count = CountJob(([str(folder / "parquet")], None, None), settings).on_spark(Cluster(spark))
     write_counts(count, str(tmp_path / "all.counts"))
@@ -383,8 +383,8 @@ def test_nothing_that_stands_there_is_overwritten_by_mistake(spark, folder, tmp_
 
 
 def test_arrow_knows_files_but_not_every_place():
-    assert counting.writable("file:/tmp/x")
-    assert not counting.writable("wasbs://box@account/x")
+    assert parts.writable("file:/tmp/x")
+    assert not parts.writable("wasbs://box@account/x")
 
 
 # --- adding up, without Spark ------------------------------------------------------------------------------------
@@ -421,12 +421,15 @@ def contexts(folder):
 
 
 @needs_java
-@pytest.mark.parametrize("name", ["selective", "backoff", "mle"])
-def test_scores_are_the_same_and_all_columns_are_kept(spark, models, contexts, name, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "writer"), [("selective", "tasks"), ("backoff", "tasks"), ("backoff", "spark"), ("mle", "tasks")]
+)
+def test_scores_are_the_same_and_all_columns_are_kept(spark, models, contexts, name, writer, tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "writable", lambda uri: writer == "tasks")
     pq.write_table(contexts, tmp_path / "in.parquet", row_group_size=100)
     cluster = Cluster(spark)
     found = open_contexts(cluster, [str(tmp_path / "in.parquet")], models[name].settings.n, {"ngram": "text of it"})
-    write_scores(cluster, score(cluster, models[name], found), str(tmp_path / "out"))
+    write_scores(cluster, models[name], found, str(tmp_path / "out"))
     scored = pq.read_table(tmp_path / "out").sort_by("row")
     assert scored.column_names == [*contexts.column_names, "log_ratio"]
     expected = models[name].log_ratio(contexts["text of it"].to_pylist())
@@ -575,11 +578,12 @@ def test_contexts_that_cannot_be_scored_are_named(spark, models, tmp_path):
     cluster, model = Cluster(spark), models["selective"]
     pq.write_table(pa.table({"ngram": ["a b c", None]}), tmp_path / "in.parquet")
     with pytest.raises(InputError, match=r"a row of .*in.parquet is missing"):
-        write_scores(
-            cluster,
-            score(cluster, model, open_contexts(cluster, str(tmp_path / "in.parquet"), model.settings.n)),
-            str(tmp_path / "out"),
-        )
+        found = open_contexts(cluster, str(tmp_path / "in.parquet"), model.settings.n)
+        write_scores(cluster, model, found, str(tmp_path / "out"))
+    pq.write_table(pa.table({"ngram": pa.array([], pa.string())}), tmp_path / "in.parquet")
+    with pytest.raises(InputError, match=r"there is nothing to score in .*in.parquet"):
+        found = open_contexts(cluster, str(tmp_path / "in.parquet"), model.settings.n)
+        write_scores(cluster, model, found, str(tmp_path / "out"))
     assert not list(tmp_path.glob("*out*"))
     with pytest.raises(InputError, match=r"has no column 'ngram'; it has x\. Say which one is meant"):
         open_contexts(cluster, spark.createDataFrame([(1,)], "x int"), model.settings.n)

@@ -130,7 +130,7 @@ class Contexts:
 
     frame: Frame
     column: str  # of the N-grams
-    source: str  # what it is called in messages
+    name: str  # what it is called in messages
 
 
 def open_contexts(cluster: Cluster, sources: Any, n: int | None, rename: Mapping[str, str] | None = None) -> Contexts:
