@@ -107,7 +107,7 @@ def _scoring(
 
 def _boundaries(model: Model, source: Source, rows: Iterator[pa.RecordBatch]) -> Iterator[Boundaries]:
     """Yield the boundaries of the documents of a partition, in a task."""
-    for documents in read_partition(rows, source.rows, source.format, Options()):
+    for documents in read_partition(rows, source.rows, source.format, Options(split=source.split)):
         yield from boundaries(model, documents)
 
 
