@@ -1,7 +1,8 @@
-"""Counting on a Spark cluster beside the local engine: the same corpus, the same table.
+"""Counting on a Spark cluster beside the local engine: the same corpus, the same table; and scoring.
 
     python -m benchmarks.spark                        50 million items, units and suffixes to 3; about ten minutes
     python -m benchmarks.spark --items 200000000 --spans units
+    python -m benchmarks.spark --score 4000000        10-grams, from Parquet to Parquet, on local[1] and local[2]
 
 A standalone master and one or two workers run as processes of their own on this machine, each worker with all that it
 starts (the executor and its Python) on a core of its own. Sessions are started, and executors warmed up with a small
@@ -10,6 +11,7 @@ count, before the clock runs. The corpus is that of `corpora.py`.
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from contextlib import suppress
@@ -17,18 +19,22 @@ from itertools import count as count_from
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
+import raregram as rg
 from benchmarks import corpora
 from benchmarks.measuring import parser, show, show_machine
 from benchmarks.standalone import LOOPBACK, Standalone
+from raregram.corpus.documents import Options
 from raregram.counts import storage
 from raregram.counts.count import CountJob
 from raregram.counts.kernel import CountSettings
 from raregram.spark.counting import write_counts
+from raregram.spark.scoring import open_input, write_scores
 from raregram.spark.session import Cluster, connect
 
-FILES, N = 16, 10
+FILES, N, ROUNDS = 16, 10, 5
 TARGETS = ("T0", "T1")
 SETTINGS = {
     "spark.driver.host": LOOPBACK,
@@ -43,10 +49,14 @@ def main() -> None:
     options.add_argument("--items", type=int, default=50_000_000)
     options.add_argument("--spans", action="append", help="may be repeated; default units, and units,suffixes:3")
     options.add_argument("--min-count", type=int, default=1)
+    options.add_argument("--score", type=int, help="score so many contexts instead")
     arguments = options.parse_args()
     show_machine()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        if arguments.score:
+            score(folder, arguments.score)
+            return
         items = make_corpus(folder / "corpus", arguments.items)
         make_corpus(folder / "small", arguments.items // 50)
         for spans_asked in arguments.spans or ["units", "units,suffixes:3"]:
@@ -115,6 +125,49 @@ def count_on_workers(folder: Path, settings: CountSettings, workers: int) -> tup
 def count(session: Any, source: Path, settings: CountSettings, out: Path) -> None:
     planned = CountJob(([str(source)], None, None), settings).on_spark(Cluster(session))
     write_counts(planned, str(out))
+
+
+def score(folder: Path, contexts: int) -> None:
+    """Score contexts with a back-off model; the first run starts the workers and is shown apart."""
+    train = corpora.write(folder / "train.parquet", 3_000_000)
+    model = rg.fit(rg.count(train, n=N, spans=["suffixes:5", "shapes:8"], targets=["T0"]), "T0", "backoff")
+    write_contexts(folder / "contexts", contexts)
+    for cores in (1, 2):
+        session = connect(f"local[{cores}]", SETTINGS)
+        cluster = Cluster(session)
+        for run in range(ROUNDS):
+            clock, start = processor_seconds(), time.perf_counter()
+            found = open_input(cluster, [str(folder / "contexts")], model, Options())
+            write_scores(cluster, model, found, str(folder / "scores"))
+            seconds, used = time.perf_counter() - start, processor_seconds() - clock
+            rate = (
+                f"{contexts / seconds / cores / 1e6:.2f} million/s a core, {contexts / used / 1e6:.2f} a CPU second"
+            )
+            show(f"scoring on local[{cores}], run {run + 1}", f"{seconds:.1f} s", rate)
+        session.stop()
+
+
+def write_contexts(folder: Path, contexts: int) -> None:
+    """Write the 10-grams of documents to several files."""
+    folder.mkdir()
+    size = -(-contexts // FILES)
+    for part in range(FILES):
+        texts = corpora.documents(-(-size // (corpora.LENGTH - N + 1)), seed=900 + part)["text"].to_pylist()
+        ngrams = [" ".join(words[i : i + N]) for words in map(str.split, texts) for i in range(len(words) - N + 1)]
+        pq.write_table(pa.table({"ngram": ngrams[:size]}), folder / f"{part}.parquet")
+
+
+def processor_seconds() -> float:
+    """Return the processor time of this process and all that it started, Java and Python."""
+    processes = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            facts = status.read_text().rpartition(")")[2].split()
+            processes[int(status.parent.name)] = (int(facts[1]), sum(map(int, facts[11:15])))
+    ours = {os.getpid()}
+    while more := {process for process, (parent, _) in processes.items() if parent in ours} - ours:
+        ours |= more
+    return sum(processes[process][1] for process in ours if process in processes) / os.sysconf("SC_CLK_TCK")
 
 
 def bytes_shuffled(session: Any) -> int:
