@@ -22,11 +22,12 @@ import raregram as rg
 from benchmarks import corpora
 from benchmarks.measuring import Figures, parser, show_machine, timed
 from benchmarks.standalone import LOOPBACK, Standalone
-from raregram import spark
+from raregram.corpus.documents import Options
 from raregram.counts import storage
 from raregram.counts.count import CountJob
 from raregram.counts.kernel import CountSettings
 from raregram.spark.counting import write_counts
+from raregram.spark.scoring import open_input, write_scores
 from raregram.spark.session import Cluster, connect
 
 FILES, N = 16, 10
@@ -131,7 +132,8 @@ def count_on_workers(folder: Path, settings: CountSettings, workers: int, model:
 
 
 def score(session: Any, source: Path, model: rg.Model, out: Path) -> None:
-    spark.score(session.read.parquet(str(source)), model).write.mode("overwrite").parquet(str(out))
+    cluster = Cluster(session)
+    write_scores(cluster, model, open_input(cluster, [str(source)], model, Options()), str(out), None, "log_ratio")
 
 
 def count(session: Any, source: Path, settings: CountSettings, out: Path) -> None:

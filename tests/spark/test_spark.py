@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import random
@@ -22,18 +23,22 @@ from hypothesis import strategies as st
 import raregram as rg
 from benchmarks.standalone import LOOPBACK, Standalone, java_version
 from combinations import CONTEXT_READERS, run
-from raregram.corpus.documents import Options
+from raregram.corpus.documents import Options, batches
+from raregram.corpus.formats.running import read_part, read_text
+from raregram.corpus.log import ReadingLog
 from raregram.counts import storage
 from raregram.counts.count import CountJob
+from raregram.counts.encode import encode_documents
 from raregram.counts.kernel import CountSettings
 from raregram.errors import FileError, InputError, MissingExtraError, ParameterError, RaregramWarning
 from raregram.measure import evaluate as evaluation
-from raregram.spark import counting
-from raregram.spark.counting import _cut, add_blocks, join_items, split_items, write_counts
+from raregram.spark import parts, sources
+from raregram.spark.counting import _cut, add_blocks, collect_counts, join_items, split_items, write_counts
 from raregram.spark.evaluating import evaluate
 from raregram.spark.scoring import open_input, rank, score, write_scores
 from raregram.spark.session import Cluster, connect
 from raregram.spark.sources import open_contexts
+from raregram.text.tokenize import Tokenizer, window_starts
 from test_combinations import tables, trained, written
 
 RAREGRAM = str(Path(sys.executable).with_name("raregram"))
@@ -235,6 +240,68 @@ def test_skew_is_no_trouble(spark, tmp_path):
 
 
 @needs_java
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"spans": ["suffixes:3"]},
+        {"side": "right", "spans": ["whole"], "pad": True},
+        {"tokenize": "words", "lower": True, "spans": ["whole"], "pad": True},
+        {"kind": "letters", "spans": ["whole"], "pad": True},
+        {"kind": "letters", "side": "right", "spans": ["whole"]},
+    ],
+    ids=lambda options: ",".join(f"{name}={value}" for name, value in options.items() if name != "spans"),
+)
+def test_one_huge_text_is_cut_across_tasks(spark, options, tmp_path, monkeypatch):
+    """Beside a small file, and one that is compressed, which cannot be cut: then none is."""
+    source = random.Random(7)
+    text = "".join(source.choice([*WORDS, "\u3000"]) + source.choice(["", " ", " ", "\r\n"]) for _ in range(400_000))
+    (tmp_path / "huge.txt").write_text(text, encoding="utf-8", newline="")
+    (tmp_path / "small.txt").write_text("the city of Rome", encoding="utf-8")
+    monkeypatch.setattr(sources, "PART_BYTES", 100_000)
+    expected = rg.count(tmp_path, n=3, **options)
+    job = CountJob(([str(tmp_path)], None, None), CountSettings(n=3, **options)).on_spark(Cluster(spark))
+    assert job.source.frame.where("content is null").count() == -(-(tmp_path / "huge.txt").stat().st_size // 100_000)
+    assert_same(collect_counts(job), expected)
+    if options.get("pad"):
+        return
+    (tmp_path / "packed.txt").write_bytes(gzip.compress(source.randbytes(100_000).hex().encode()))
+    counted = rg.count(tmp_path, n=3, engine="spark", session=spark, **options)
+    assert_same(counted, rg.count(tmp_path, n=3, **options))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    text=st.lists(st.sampled_from(["a", "bb", "é", "😀x", "\u3000", "\ufeff", "it's", " ", "\n", "\r\n", " " * 50])),
+    n=st.integers(1, 4),
+    tokenizer=st.sampled_from([Tokenizer(), Tokenizer(tokenize="words"), Tokenizer("letters")]),
+    sizes=st.tuples(st.integers(4, 60), st.integers(5, 60)),
+    padding=st.sampled_from([(False, "left"), (True, "left"), (True, "right")]),
+)
+def test_parts_of_a_text_have_each_context_once(text, n, tokenizer, sizes, padding, tmp_path):
+    """Wherever the text is cut: in characters, between the bytes of a line's end, before it has n items."""
+    path = tmp_path / "text.txt"
+    path.write_bytes("".join(text).encode())
+    part_bytes, batch_bytes = sizes
+    counted = CountSettings(n, padding[1], tokenizer.kind, pad=padding[0], tokenize=tokenizer.tokenize)
+    options = Options("text", cut=(n, tokenizer), batch_bytes=batch_bytes)
+    starts = range(0, max(path.stat().st_size, 1), part_bytes)
+    parts = [row for start in starts for row in read_part(str(path), start, part_bytes, options)]
+    assert contexts_of(parts, counted) == contexts_of(read_text(str(path), options), counted)
+
+
+def contexts_of(rows, settings: CountSettings) -> tuple[list[tuple[str, ...]], int]:
+    """The contexts of pieces of documents, and how many documents there are."""
+    contexts, documents = [], 0
+    for batch in batches(rows, 64):
+        found = encode_documents(batch, settings, ReadingLog())
+        items = [found.items[code].as_py() for code in found.codes.tolist()]
+        starts = window_starts(found.lengths, settings.n).tolist()
+        contexts += [tuple(items[start : start + settings.n]) for start in starts]
+        documents += found.documents
+    return sorted(contexts), documents
+
+
+@needs_java
 def test_items_of_any_bytes_survive_the_shuffle(spark):
     documents = [{"items": ["", "a\xffb", "\x00", "a b", "ÿ", "\U0010ffff", "", "\n"], "spans": [(1, 2, "f`x, y")]}]
     rows = [(document["items"], [(1, 2, "f`x, y"), (2, 3, "F`X, Y")]) for document in documents]
@@ -245,7 +312,7 @@ def test_items_of_any_bytes_survive_the_shuffle(spark):
 
 
 @needs_java
-def test_bad_documents_stop_the_count_and_are_named(spark, tmp_path):
+def test_bad_documents_stop_the_count_and_are_named(spark, tmp_path, monkeypatch):
     (tmp_path / "a.jsonl").write_text('{"text": "a b c"}\n{"text": "x", "spans": [[0, 2, "LOC"]]}\n')
     with pytest.raises(
         InputError, match=r"a.jsonl, the line that begins with .*: the span LOC from 0 to 2 does not fit"
@@ -259,6 +326,12 @@ def test_bad_documents_stop_the_count_and_are_named(spark, tmp_path):
         rg.count(tmp_path / "c.txt", n=1, split="lines", format="text", engine="spark", session=spark)
     with pytest.raises(InputError, match=r"c.txt, line 2 is not valid UTF-8"):
         rg.count(tmp_path / "c.txt", n=1, format="text", engine="spark", session=spark)
+    monkeypatch.setattr(sources, "PART_BYTES", 100)
+    (tmp_path / "d.txt").write_bytes(b"fine\n" * 99 + b"\xff\xfe bad\n" + b"fine\n" * 99)
+    with pytest.raises(InputError, match=r"d.txt, line 20 after byte 400 is not valid UTF-8"):
+        rg.count(tmp_path / "d.txt", n=1, format="text", engine="spark", session=spark)
+    with pytest.raises(InputError, match=r"all 1 documents were skipped: .*d.txt, line 100 is not valid UTF-8"):
+        rg.count(tmp_path / "d.txt", n=1, format="text", on_error="skip", engine="spark", session=spark)
 
 
 @needs_java
@@ -344,7 +417,7 @@ def test_settings_of_the_users_session_are_left_as_they_were(spark, folder):
 @pytest.mark.parametrize("writer", ["tasks", "spark"])
 def test_a_folder_is_a_count_table_for_every_local_command(spark, folder, tmp_path, writer, monkeypatch):
     """Whether tasks write the files or, where Arrow has no file system for a place, Spark does."""
-    monkeypatch.setattr(counting, "writable", lambda uri: writer == "tasks")
+    monkeypatch.setattr(parts, "writable", lambda uri: writer == "tasks")
     settings = CountSettings(n=3, spans=("suffixes:3", "shapes:2"), targets=("LOC", "PER"))
     count = CountJob(([str(folder / "parquet")], None, None), settings).on_spark(Cluster(spark))
     write_counts(count, str(tmp_path / "all.counts"))
@@ -383,8 +456,8 @@ def test_nothing_that_stands_there_is_overwritten_by_mistake(spark, folder, tmp_
 
 
 def test_arrow_knows_files_but_not_every_place():
-    assert counting.writable("file:/tmp/x")
-    assert not counting.writable("wasbs://box@account/x")
+    assert parts.writable("file:/tmp/x")
+    assert not parts.writable("wasbs://box@account/x")
 
 
 # --- adding up, without Spark ------------------------------------------------------------------------------------
@@ -454,12 +527,15 @@ def contexts(folder):
 
 
 @needs_java
-@pytest.mark.parametrize("name", ["selective", "backoff", "mle"])
-def test_scores_are_the_same_and_all_columns_are_kept(spark, models, contexts, name, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "writer"), [("selective", "tasks"), ("backoff", "tasks"), ("backoff", "spark"), ("mle", "tasks")]
+)
+def test_scores_are_the_same_and_all_columns_are_kept(spark, models, contexts, name, writer, tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "writable", lambda uri: writer == "tasks")
     pq.write_table(contexts, tmp_path / "in.parquet", row_group_size=100)
     cluster = Cluster(spark)
     found = open_contexts(cluster, [str(tmp_path / "in.parquet")], models[name].settings.n, {"ngram": "text of it"})
-    write_scores(cluster, score(cluster, models[name], found), str(tmp_path / "out"))
+    write_scores(cluster, models[name], found, str(tmp_path / "out"))
     scored = pq.read_table(tmp_path / "out").sort_by("row")
     assert scored.column_names == [*contexts.column_names, "log_ratio"]
     expected = models[name].log_ratio(contexts["text of it"].to_pylist())
@@ -529,26 +605,30 @@ def test_intervals_of_lines_with_labels(spark, models, contexts, tmp_path):
 
 
 @needs_java
-@pytest.mark.parametrize("form", ["parquet", "jsonl", "frame", "text"])
+@pytest.mark.parametrize("form", ["parquet", "jsonl", "frame", "text", "paragraphs"])
 def test_documents_are_scored_and_ranked_as_on_one_machine(spark, models, folder, form, tmp_path):
     """Short contexts, positions, the words around and the order of ties among them."""
     model, cluster = models["backoff"], Cluster(spark)
     source = str(folder / ("parquet" if form == "frame" else form))
-    if form == "text":
+    split = "paragraphs" if form == "paragraphs" else "file"
+    if form in ("text", "paragraphs"):
         source = str(tmp_path / "texts")
         (tmp_path / "texts").mkdir()
         for number, document in enumerate(make_documents(1)[:20]):
-            (tmp_path / "texts" / f"{number}.txt").write_text(" ".join(document["items"]))
-    found = open_input(cluster, spark.read.parquet(source) if form == "frame" else source, model, Options())
+            (tmp_path / "texts" / f"{number}.txt").write_text(" ".join(document["items"]).replace("zz", "\n\n"))
+    options = Options(split=split)
+    found = open_input(cluster, spark.read.parquet(source) if form == "frame" else source, model, options)
     scored = score(cluster, model, found, level=0.9).toArrow()
-    expected = rg.score(model, source, interval=True, level=0.9)
+    expected = rg.score(model, source, interval=True, level=0.9, split=split)
     assert scored.column_names == expected.columns
-    where = {"parquet", "text"}  # a row of a DataFrame, and a line, have no number there
+    where = {"parquet", "text", "paragraphs"}  # a row of a DataFrame, and a line, have no number there
     compared = [name for name in expected.columns if name != "document" or form in where]
     rows = [sorted(map(repr, table.select(compared).to_pylist())) for table in (scored, expected.to_arrow())]
     assert rows[0] == rows[1]
     if form in where:
-        assert list(rank(cluster, model, found, 40, 0.9)) == list(rg.rank(model, source, 40, by="lower", level=0.9))
+        assert list(rank(cluster, model, found, 40, 0.9)) == list(
+            rg.rank(model, source, 40, by="lower", level=0.9, split=split)
+        )
 
 
 @needs_java
@@ -607,12 +687,13 @@ def test_a_program_with_a_session_of_its_own(spark, models, folder, tmp_path):
 def test_contexts_that_cannot_be_scored_are_named(spark, models, tmp_path):
     cluster, model = Cluster(spark), models["selective"]
     pq.write_table(pa.table({"ngram": ["a b c", None]}), tmp_path / "in.parquet")
+    found = open_contexts(cluster, str(tmp_path / "in.parquet"), model.settings.n)
     with pytest.raises(InputError, match=r"a row of .*in.parquet is missing"):
-        write_scores(
-            cluster,
-            score(cluster, model, open_contexts(cluster, str(tmp_path / "in.parquet"), model.settings.n)),
-            str(tmp_path / "out"),
-        )
+        write_scores(cluster, model, found, str(tmp_path / "out"))
+    pq.write_table(pa.table({"ngram": pa.array([], pa.string())}), tmp_path / "in.parquet")
+    found = open_contexts(cluster, str(tmp_path / "in.parquet"), model.settings.n)
+    with pytest.raises(InputError, match=r"there is nothing to score in .*in.parquet"):
+        write_scores(cluster, model, found, str(tmp_path / "out"))
     assert not list(tmp_path.glob("*out*"))
     with pytest.raises(InputError, match=r"has no column 'ngram'; it has x\. Say which one is meant"):
         open_contexts(cluster, spark.createDataFrame([(1,)], "x int"), model.settings.n)
@@ -671,8 +752,8 @@ def test_a_worker_with_too_little_memory_gives_a_clear_error(standalone, folder,
 @pytest.mark.harness
 @needs_java
 def test_an_executor_that_runs_out_of_memory_gives_a_clear_error(standalone, tmp_path):
-    """A document that does not fit into an executor: the job fails, and leaves nothing under the final name."""
-    (tmp_path / "huge.txt").write_text("word " * 30_000_000)
+    """A file that does not fit into an executor: the job fails, and leaves nothing under the final name."""
+    (tmp_path / "huge.txt").write_text("word/O " * 25_000_000)  # tagged text cannot be cut
     command = [
         RAREGRAM, "count", "huge.txt", "-n", "3", "--out", "out.counts", "--engine", "spark", "--master",
         standalone.url, "--spark", "spark.executor.memory=480m", "--spark", f"spark.driver.host={LOOPBACK}",

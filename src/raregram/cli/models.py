@@ -157,7 +157,7 @@ def score(
 
             files, rename = sources or [STANDARD_INPUT], cli.parse_columns(columns)
             contexts = scoring.open_input(cluster, files, model, reading, rename)
-            scoring.write_scores(cluster, scoring.score(cluster, model, contexts, wanted, as_), out)
+            scoring.write_scores(cluster, model, contexts, out, wanted, as_)
         if not quiet:
             say(f"{out}: scored")
         return

@@ -9,18 +9,15 @@ totals, and sums of hashes for the digest.
 
 from __future__ import annotations
 
-import re
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, groupby, pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from raregram.corpus.documents import Options
 from raregram.corpus.formats.objects import MORE
@@ -42,7 +39,7 @@ from raregram.counts.storage import (
     row_schema,
 )
 from raregram.counts.table import Counts, Ints, check_total, counts_columns
-from raregram.errors import ClusterError
+from raregram.spark.parts import write_parts
 from raregram.spark.session import Cluster, TaskReports, Work, partition_number
 from raregram.spark.sources import TABLE, Source
 
@@ -154,42 +151,11 @@ def write_counts(count: Count, out: str) -> Counted:
     """Compute a count and write it as a folder of Parquet files, under its final name only when it is whole."""
     cluster = count.cluster
     with cluster.temporary_folder(out) as temporary:
-        if writable(temporary):
-            _write_from_tasks(count, temporary)
-        else:
-            count.compute(lambda: count.rows.write.option("compression", "zstd").parquet(temporary))
+        rows = (count.blocks, count.adder.work(count.reports), row_columns(count.targets), None)
+        count.compute(lambda: write_parts(cluster, *rows, temporary))
         counted = count.finish()
         cluster.write_bytes(f"{temporary}/{COMMON}", common_metadata(counted.table(), counted.row_hashes))
     return counted
-
-
-def writable(uri: str) -> bool:
-    """Whether tasks can write files at an address themselves, without Spark: some ten times as fast."""
-    try:
-        _file_system(uri)
-    except (pa.ArrowException, OSError, ValueError):
-        return False
-    return True
-
-
-def _file_system(uri: str) -> tuple[Any, str]:
-    """Return Arrow's file system and path of an address as Hadoop writes it."""
-    from pyarrow.fs import FileSystem
-
-    return FileSystem.from_uri(re.sub("^file:/+", "file:///", uri))  # type: ignore[no-any-return]
-
-
-def _write_from_tasks(count: Count, temporary: str) -> None:
-    """Let each task write a Parquet file, and see that all of them are there."""
-    files, folder = count.cluster.path(temporary)
-    files.mkdirs(folder)
-    written = count.cluster.map(count.blocks, count.adder.write(count.reports, temporary), {"file": "string"})
-    for row in count.compute(written.collect):
-        if not files.exists(count.cluster.path(f"{temporary}/{row['file']}")[1]):
-            raise ClusterError(
-                f"a task wrote to {temporary}, but not to the one of this machine: use storage that is shared"
-            )
-    count.cluster.write_bytes(f"{temporary}/_SUCCESS", b"")
 
 
 def collect_counts(count: Count) -> Counts:
@@ -356,28 +322,6 @@ class Adder:
             items = split_items(keys[some])
             numbers = [pa.array(np.ascontiguousarray(column)) for column in values[some].T]
             yield pa.record_batch([pa.array(start), pa.array(end), items, *numbers], schema=row_schema(self.columns))
-
-    def write(self, reports: TaskReports, folder: str) -> Work:
-        """Return a function for tasks that write their rows themselves, to files that are renamed at the end."""
-
-        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            files, path = _file_system(folder)
-            rows = self.work(reports)(batches)
-            first = next(rows, None)
-            if first is None:
-                return
-            name = f"part-{partition_number():05d}.parquet"
-            temporary = f"{path}/.{name}.{uuid.uuid4().hex}"
-            with (
-                files.open_output_stream(temporary) as stream,
-                pq.ParquetWriter(stream, first.schema, compression="zstd", compression_level=1) as writer,
-            ):
-                for batch in chain([first], rows):
-                    writer.write_batch(batch)
-            files.move(temporary, f"{path}/{name}")
-            yield pa.record_batch([pa.array([name])], names=["file"])
-
-        return work
 
 
 def split_items(keys: pa.Array) -> pa.Array:

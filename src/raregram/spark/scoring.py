@@ -21,7 +21,8 @@ from raregram.measure.rank import Top, best_boundaries, by_first, merge_best, nu
 from raregram.measure.results import Results
 from raregram.measure.score import LOG_RATIO, Boundaries, boundaries, kind_of, ngram_lines, score_columns, scores_of
 from raregram.models.model import Model
-from raregram.spark.session import Cluster, Frame
+from raregram.spark.parts import write_parts
+from raregram.spark.session import Cluster, Frame, Work
 from raregram.spark.sources import (
     Contexts,
     Source,
@@ -71,6 +72,13 @@ def score(
     Documents give a row for each boundary: document, position and the items on both sides of it, and the scores. With
     another name for the new column, the ends of the interval are called NAME_lower and NAME_upper.
     """
+    return cluster.map(*_scoring(cluster, model, found, level, name))
+
+
+def _scoring(
+    cluster: Cluster, model: Model, found: Contexts | Source, level: float | None, name: str
+) -> tuple[Frame, Work, dict[str, str], Frame | None]:
+    """Return what `Cluster.map` needs to score contexts or documents."""
     if level is not None:
         model.interval([], level)  # raises where it is out of range
     names = score_columns(name, level is not None).names
@@ -83,10 +91,10 @@ def score(
                 scores = dict(zip(names, scores_of(get(), piece.codes, level), strict=True))
                 yield pa.record_batch({**piece.batch().table, **scores})
 
-        return cluster.map(found.frame, score_documents, BOUNDARY_COLUMNS | dict.fromkeys(names, "double"))
+        return found.frame, score_documents, BOUNDARY_COLUMNS | dict.fromkeys(names, "double"), None
     for there in filter(found.frame.columns.__contains__, names):
-        raise ParameterError(f"{found.source} has a column {there!r} already: name the new one with --as")
-    column, source = found.column, found.source
+        raise ParameterError(f"{found.name} has a column {there!r} already: name the new one with --as")
+    column, source = found.column, found.name
 
     def score_contexts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in gathered(batches):
@@ -94,12 +102,12 @@ def score(
             scores = scores_of(get(), _encode(get(), batch.column(column), source), level)
             yield pa.record_batch({**there, **dict(zip(names, scores, strict=True))})
 
-    return cluster.map(found.frame, score_contexts, dict.fromkeys(names, "double"), like=found.frame)
+    return found.frame, score_contexts, dict.fromkeys(names, "double"), found.frame
 
 
 def _boundaries(model: Model, source: Source, rows: Iterator[pa.RecordBatch]) -> Iterator[Boundaries]:
     """Yield the boundaries of the documents of a partition, in a task."""
-    for documents in read_partition(rows, source.rows, source.format, Options()):
+    for documents in read_partition(rows, source.rows, source.format, Options(split=source.split)):
         yield from boundaries(model, documents)
 
 
@@ -111,10 +119,19 @@ def _valid(ngrams: pa.Array) -> pa.Array:
     return valid_texts(ngrams, Options()) if pa.types.is_string(ngrams.type) else ngrams
 
 
-def write_scores(cluster: Cluster, frame: Frame, out: str) -> None:
-    """Compute scores and write them as a folder of Parquet files, under its final name only when it is whole."""
+def write_scores(
+    cluster: Cluster,
+    model: Model,
+    found: Contexts | Source,
+    out: str,
+    level: float | None = None,
+    name: str = LOG_RATIO,
+) -> None:
+    """Write the rows of `score` as a folder of Parquet files, under its final name only when it is whole."""
+    rows = _scoring(cluster, model, found, level, name)
     with cluster.planning(), cluster.temporary_folder(out) as temporary:
-        cluster.run(lambda: frame.write.parquet(temporary))
+        if not cluster.run(lambda: write_parts(cluster, *rows, temporary)):
+            raise InputError(f"there is nothing to score in {found.name}")
 
 
 def rank(cluster: Cluster, model: Model, found: Contexts | Source, size: int, level: float | None = None) -> Results:
@@ -128,12 +145,12 @@ def rank(cluster: Cluster, model: Model, found: Contexts | Source, size: int, le
     best_of_task: Callable[[Iterator[pa.RecordBatch]], pa.Table | None]
     merge: Callable[[list[pa.Table]], pa.Table]
     if isinstance(found, Source):
-        name, frame, columns = found.name, found.frame, columns | BOUNDARY_COLUMNS
+        frame, columns = found.frame, columns | BOUNDARY_COLUMNS
         best_of_task = partial(_best_boundaries, get, replace(found, frame=None), size, level)
         merge = partial(merge_best, size=size)
     else:
-        name, frame, columns = found.source, found.frame.select(found.column), columns | {"ngram": "string"}
-        best_of_task = partial(_best_contexts, get, found.column, name, size, level)
+        frame, columns = found.frame.select(found.column), columns | {"ngram": "string"}
+        best_of_task = partial(_best_contexts, get, found.column, found.name, size, level)
         merge = partial(_merge_contexts, size=size, level=level)
 
     def first_best(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -149,7 +166,7 @@ def rank(cluster: Cluster, model: Model, found: Contexts | Source, size: int, le
         first = cluster.map(frame, first_best, columns)
         table = cluster.run(cluster.map(first.repartition(few), best_of_best, columns).toArrow)
     if not len(table):
-        raise InputError(f"there is nothing to rank in {name}")
+        raise InputError(f"there is nothing to rank in {found.name}")
     return numbered(merge([table]))
 
 

@@ -28,21 +28,26 @@ from raregram.corpus.documents import (
     Row,
     bare_name,
     batches,
+    compression_of,
 )
 from raregram.corpus.encoding import not_utf8
 from raregram.corpus.formats import BY_SUFFIX, CONTEXTS, FASTTEXT, FORMATS, read_file, recognise
 from raregram.corpus.formats.objects import MORE
+from raregram.corpus.formats.running import read_part
 from raregram.corpus.formats.tables import CONTENT, FILE, ROW, SPANS, from_batches, json_rows
 from raregram.corpus.nlp import import_spacy
 from raregram.counts.count import ContextOptions, encode_contexts, is_frame
 from raregram.counts.encode import Encoded, encode_documents
 from raregram.counts.kernel import CountSettings
 from raregram.errors import FileError, InputError, ParameterError, check_choice, name_some
+from raregram.options import SPLIT
+from raregram.remote import is_remote
 from raregram.spark.session import Cluster, Frame
 from raregram.text.ngrams import parse_ngrams
 from raregram.text.tokenize import Tokenizer
 
 TABLE, LINES, FILES = "table", "lines", "files"  # what a row is part of
+PART_BYTES = 1 << 27  # of a plain text that is longer; each part is read by a task
 SHOWN = 40  # characters of a line by which it is named
 BATCH_ROWS, BATCH_BYTES = 1 << 17, 1 << 25  # of contexts at a time
 CSV = {
@@ -64,6 +69,7 @@ class Source:
     format: str
     name: str = "the DataFrame"
     contexts: ContextOptions | None = None  # how contexts are read; None for documents
+    split: str = SPLIT.default  # what a document is in plain text
 
     @property
     def has_labels(self) -> bool:
@@ -120,8 +126,34 @@ def open_source(cluster: Cluster, sources: Any, options: Options, contexts: Cont
         frame = reader(cluster).option("lineSep", "\n").text(names)
         origin = [f"_metadata.file_path as {FILE}"] if format_name == "jsonl" else []
         return Source(frame.selectExpr("value", *origin), LINES, format_name, name)
-    whole = reader(cluster).format("binaryFile").load(names).select("path", "content")
-    return Source(whole, FILES, format_name, name)
+    cut = (
+        (format_name, options.split) == ("text", "file")
+        and options.cut is not None
+        and options.log.on_error == "stop"
+    )
+    return Source(_files(cluster, names, cut), FILES, format_name, name, split=options.split)
+
+
+def _files(cluster: Cluster, names: Sequence[str], cut: bool) -> Frame:
+    """Return files with their content or, of large ones if they may be cut, parts that tasks read themselves."""
+    found = reader(cluster).format("binaryFile").load(list(names))
+    columns = ["path", "content", "cast(null as bigint) as start", f"{PART_BYTES}L as part_bytes"]
+    large = found.where(f"length > {PART_BYTES}")
+    sizes = {row["path"]: row["length"] for row in cluster.run(large.select("path", "length").collect)} if cut else {}
+    if not sizes or not all(map(_can_be_cut, sizes)):
+        return found.selectExpr(*columns)
+    small = found.where(f"length <= {PART_BYTES}").selectExpr(*columns)
+    columns[1:3] = ["cast(null as binary) as content", f"explode(sequence(0L, length - 1, {PART_BYTES}L)) as start"]
+    parts = large.selectExpr(*columns).repartition(sum(-(-size // PART_BYTES) for size in sizes.values()))
+    return small.union(parts)
+
+
+def _can_be_cut(path: str) -> bool:
+    """Whether tasks can read a file themselves, from any byte on."""
+    try:
+        return bool(path.startswith("file:") or is_remote(path)) and compression_of(_local_name(path)) is None
+    except FileError:  # Arrow lacks what it needs
+        return False
 
 
 @dataclass(frozen=True)
@@ -130,7 +162,7 @@ class Contexts:
 
     frame: Frame
     column: str  # of the N-grams
-    source: str  # what it is called in messages
+    name: str  # what it is called in messages
 
 
 def open_contexts(cluster: Cluster, sources: Any, n: int | None, rename: Mapping[str, str] | None = None) -> Contexts:
@@ -266,8 +298,17 @@ def read_partition(
 
 def _of_files(rows: Iterable[pa.RecordBatch], format_name: str, options: Options) -> Iterator[Row | Documents]:
     for batch in rows:
-        for path, content in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            yield from read_file(BufferedFile(path.removeprefix("file:"), content), format_name, options)
+        for path, content, start, size in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            name = _local_name(path)
+            if content is None:
+                yield from read_part(name, start, size, options)
+            else:
+                yield from read_file(BufferedFile(name, content), format_name, options)
+
+
+def _local_name(path: str) -> str:
+    """Return a path as Python takes it."""
+    return path.removeprefix("file:")
 
 
 def _locations(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[Location, bytes]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from typing import BinaryIO, TypeAlias
 
 from raregram.corpus.documents import (
     LARGEST_DOCUMENT,
@@ -28,6 +29,7 @@ from raregram.text.tokenize import Tokenizer
 
 Parse: TypeAlias = Callable[[str], tuple[str | list[str], Spans | None]]
 
+LOOKED_BACK = (1 << 12, 1 << 18, LARGEST_DOCUMENT)  # bytes in which a cut is looked for, if in fewer there is none
 ELEMENT = re.compile(r"</?([A-Za-z_]+)>")
 ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'"}
 
@@ -125,21 +127,69 @@ def _read_in_pieces(path: str, options: Options, n: int, tokenizer: Tokenizer) -
     if options.log.on_error == "skip":  # then a text is checked as a whole before its first piece is counted
         path = buffered(path)
         try:
-            for _ in _cut(path, options.batch_bytes, n, tokenizer.kind):
+            for _ in _cut(_decoded(path, options.batch_bytes), path, n, tokenizer.kind):
                 pass
         except InputError as error:
             options.log.skip_or_raise(error)
             return
-    name, overlap, begins = os.fsencode(path).decode(errors="replace"), "", True
-    for piece, ends in _cut(path, options.batch_bytes, n, tokenizer.kind):
-        yield Row(name, overlap + piece, None, Location(path), begins, ends)
+    yield from _pieces(path, _decoded(path, options.batch_bytes), n, tokenizer)
+
+
+def read_part(path: str, start: int, part_bytes: int, options: Options) -> Iterator[Row]:
+    """Yield the pieces of one part of a text, such that each N-gram of the text is in one piece of one part.
+
+    Parts are cut at or before the multiples of `part_bytes`, of which `start` is one; where a text cannot be cut, the
+    part before goes on.
+    """
+    assert options.cut is not None
+    with open_bytes(path) as stream:
+        size = stream.seek(0, os.SEEK_END)
+        first, overlap = find_cut(stream, start, *options.cut) if start else (0, "")
+        ends = (find_cut(stream, at, *options.cut)[0] for at in range(start + part_bytes, size, part_bytes))
+        stop = next(filter(None, ends), size)
+    if first or not start:
+        texts = _decoded(path, options.batch_bytes, first, stop)
+        yield from _pieces(path, texts, *options.cut, overlap, begins=not first, ends=stop == size)
+
+
+def find_cut(stream: BinaryIO, at: int, n: int, tokenizer: Tokenizer) -> tuple[int, str]:
+    """Return the last offset up to some other at which a text can be cut, and the n - 1 items before it.
+
+    A text can be cut after a space or the end of a line (or anywhere, for letters) behind its first n items. The
+    offset is 0 where there is none.
+    """
+    words = tokenizer.kind == "words"
+    for size in LOOKED_BACK:
+        start = stream.seek(max(at - size, 0))
+        data = stream.read(at - start)
+        end = max(data.rfind(b" "), data.rfind(b"\n")) + 1 if words else len(data)
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="ignore")  # who reads the part finds what is wrong
+        text = decoder.decode(data[:end])
+        if len(text.rsplit(None, n) if words else text) > n:  # what begins before these bytes does not count
+            return start + end - len(decoder.getstate()[0]), _last_items(text, n - 1, tokenizer)
+    return 0, ""
+
+
+def _pieces(
+    path: str,
+    texts: Iterator[str],
+    n: int,
+    tokenizer: Tokenizer,
+    overlap: str = "",
+    begins: bool = True,
+    ends: bool = True,
+) -> Iterator[Row]:
+    """Yield running text, of which `overlap` are the last items before it, as overlapping pieces."""
+    name = os.fsencode(path).decode(errors="replace")
+    for piece, is_last in _cut(texts, path, n, tokenizer.kind):
+        yield Row(name, overlap + piece, None, Location(path), begins, ends and is_last)
         overlap, begins = _last_items(overlap + piece, n - 1, tokenizer), False
 
 
-def _cut(path: str, size: int, n: int, kind: str) -> Iterator[tuple[str, bool]]:
+def _cut(texts: Iterator[str], path: str, n: int, kind: str) -> Iterator[tuple[str, bool]]:
     """Cut running text after white space (or anywhere, for letters) into pieces of at least n items."""
     ready, waiting, length, words = "", [""], 0, kind == "words"
-    for text in _decoded(path, size):
+    for text in texts:
         if words and text.isspace() and waiting[-1][-1:].isspace():
             continue  # nothing but more white space
         waiting.append(" " if words and text.isspace() else text)
@@ -171,17 +221,21 @@ def _last_items(text: str, size: int, tokenizer: Tokenizer) -> str:
     return "".join(word + " " for word in words)
 
 
-def _decoded(path: str, size: int) -> Iterator[str]:
-    """Decode a file piece by piece; bytes that are not UTF-8 are named by their line."""
-    decoder = codecs.getincrementaldecoder("utf-8-sig")()
-    line, data = 1, b"more"
+def _decoded(path: str, size: int, start: int = 0, stop: int = sys.maxsize) -> Iterator[str]:
+    """Decode a file, or a part of it, piece by piece; bytes that are not UTF-8 are named by their line."""
+    decoder = codecs.getincrementaldecoder("utf-8" if start else "utf-8-sig")()
+    line, data, where = 1, b"more", f" after byte {start:,}" if start else ""
     with open_bytes(path) as stream:
-        check_encoding(stream, path)
+        if start:
+            stream.seek(start)
+        else:
+            check_encoding(stream, path)
         while data:
-            data = stream.read(size)
+            data = stream.read(min(size, stop - start))
+            start += len(data)
             try:
                 yield decoder.decode(data, final=not data)
             except UnicodeDecodeError as error:
                 line += error.object[: error.start].count(b"\n")
-                raise not_utf8(f"{path}, line {line}", data, path) from None
+                raise not_utf8(f"{path}, line {line}{where}", data, path) from None
             line += data.count(b"\n")
