@@ -644,7 +644,7 @@ def forged(counts, fault):
         return counts.with_rows({**counts.rows, unit.span: SpanRows(unit.span, unit.keys, row)}.values())
 
     def with_spans(rows):
-        return replace(counts, rows=CountRows(RowsInMemory(rows), list(rows), counts.n, counts.side, 3))
+        return replace(counts, rows=CountRows(RowsInMemory(rows.values()), list(rows), counts.n, counts.side, 3))
 
     few = SpanRows(Span("item", 2, 6), np.zeros((1, 4), np.int32), np.array([[1, 0, 0]]))
     return {

@@ -90,7 +90,7 @@ def test_shorter_suffixes_add_up_the_longest(corpus, side, batch):
     contexts, labels = corpus
     spans = ["suffixes:4", "shapes:3"]
     counts = rg.Counts.from_contexts(contexts, labels, targets=["LOC", "PER"], spans=spans, side=side)
-    assert len(counts.rows.stored) == 8 + 2
+    assert len(list(counts.rows.stored)) == 8 + 2
     with patch.object(raregram.counts.rows, "BATCH", batch):
         for length in (2, 3):
             span = suffix(length, 4, side)

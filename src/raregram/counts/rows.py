@@ -47,16 +47,43 @@ class StoredSpans(Protocol):
     def __getitem__(self, span: Span) -> SpanRows: ...
     def __contains__(self, span: object) -> bool: ...
     def __iter__(self) -> Iterator[Span]: ...
-    def stream(self, span: Span) -> Iterator[SpanRows]:
-        """Yield the rows of a span, some at a time."""
-
-
-class RowsInMemory(dict[Span, SpanRows]):
-    """The stored rows by their spans."""
+    def num_rows(self) -> int:
+        """Return the number of rows of all spans."""
 
     def stream(self, span: Span) -> Iterator[SpanRows]:
         """Yield the rows of a span, some at a time."""
-        return (self[span][first : first + BATCH] for first in range(0, len(self[span]), BATCH))
+
+
+class RowsInMemory:
+    """The stored rows by their spans, each in one or several parts, which are joined when the span is asked for."""
+
+    def __init__(self, parts: Iterable[SpanRows], spans: Iterable[Span] = (), columns: int = 0) -> None:
+        self.parts: dict[Span, list[SpanRows]] = {span: [] for span in spans}
+        self.columns = columns
+        for part in parts:
+            self.parts.setdefault(part.span, []).append(part)
+
+    def __getitem__(self, span: Span) -> SpanRows:
+        """Return the rows of a span."""
+        self.parts[span] = [join_rows(span, self.parts[span], self.columns)]
+        return self.parts[span][0]
+
+    def __contains__(self, span: object) -> bool:
+        """Whether there is such a span."""
+        return span in self.parts
+
+    def __iter__(self) -> Iterator[Span]:
+        """Yield the spans."""
+        return iter(self.parts)
+
+    def stream(self, span: Span) -> Iterator[SpanRows]:
+        """Yield the rows of a span, some at a time."""
+        for part in self.parts[span]:
+            yield from (part[first : first + BATCH] for first in range(0, len(part), BATCH))
+
+    def num_rows(self) -> int:
+        """Return the number of rows of all spans."""
+        return sum(len(part) for parts in self.parts.values() for part in parts)
 
 
 class CountRows(Mapping[Span, SpanRows]):

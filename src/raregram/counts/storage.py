@@ -230,7 +230,7 @@ class StoredRows(Mapping[Span, SpanRows]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the rows themselves: another process may not have the file."""
-        return RowsInMemory, (dict(self),)
+        return RowsInMemory, (list(self.values()), list(self))
 
     def num_rows(self) -> int:
         """Return the number of rows of all spans, without reading them."""

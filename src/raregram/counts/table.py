@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from raregram.corpus.labels import target_names
 from raregram.counts import storage
-from raregram.counts.rows import CountRows, RowsInMemory, SpanRows, StoredSpans, join_rows, row_bytes
+from raregram.counts.rows import CountRows, RowsInMemory, SpanRows, StoredSpans, row_bytes
 from raregram.counts.sorting import group_rows
 from raregram.counts.spans import Span, parse_spans, span_names, tuple_of, unit_spans
 from raregram.counts.storage import SpanTable, StoredRows
@@ -178,10 +178,7 @@ class Counts:
         head = table.header
         columns, stored = 1 + len(head["targets"]), cast("StoredSpans | None", table.stored)
         if stored is None:
-            parts: dict[Span, list[SpanRows]] = {span: [] for span in table.stored_spans}
-            for part in table.parts:
-                parts[part.span].append(part)
-            stored = RowsInMemory({span: join_rows(span, some, columns) for span, some in parts.items()})
+            stored = RowsInMemory(table.parts, table.stored_spans, columns)
         spans = [Span.from_columns(start, end, head["n"]) for start, end in head["spans"]]
         return cls(
             n=int(head["n"]),
@@ -256,8 +253,7 @@ class Counts:
     @property
     def num_rows(self) -> int:
         """Number of rows that are stored."""
-        stored = self.rows.stored
-        return stored.num_rows() if isinstance(stored, StoredRows) else sum(map(len, self._stored_parts()))
+        return self.rows.stored.num_rows()
 
     @property
     def nbytes(self) -> int:
@@ -343,7 +339,7 @@ class Counts:
 
     def with_rows(self, rows: Iterable[SpanRows], items: pa.Array | None = None) -> Counts:
         """Return a table with other rows, and maybe other items."""
-        stored = RowsInMemory({part.span: part for part in rows})
+        stored = RowsInMemory(rows)
         every = CountRows(stored, self.spans, self.n, self.side, len(self.totals))
         return replace(self, rows=every, items=self.items if items is None else items, known_digest=None)
 
@@ -369,7 +365,7 @@ class Counts:
 
     def as_table(self, every: bool = False) -> SpanTable:
         """Return the table as files store it, or with the rows of every span."""
-        parts = self.rows.stream(self.spans) if every else self._stored_parts()
+        parts = self.rows.stream(self.spans if every else self.rows.stored)
         return SpanTable("counts", self._header(), counts_columns(self.targets), self.items, parts)
 
 
