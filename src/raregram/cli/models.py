@@ -259,8 +259,6 @@ def explain(
 
     Another: raregram explain loc.rgm --in speeches/ --top 5
     """
-    from raregram.corpus.documents import Options
-    from raregram.measure.rank import rank_input
     from raregram.models.model import Model
 
     model, titles = Model.load(model_file), [""] * len(ngrams or [])
@@ -268,6 +266,9 @@ def explain(
     if bool(ngrams) == bool(sources):
         raise ParameterError("explain takes N-grams, or documents with --in")
     if sources:
+        from raregram.corpus.documents import Options
+        from raregram.measure.rank import rank_input
+
         found = _open(model, sources, Options(format=format, split=split), None, quiet=True)
         for row in rank_input(model, found, top):
             wanted.append(
