@@ -67,7 +67,7 @@ class Declared:
 
 def option(*names: str, show_default: bool = True, **settings: Any) -> Declared:
     """Declare an option; without names it has that of the parameter."""
-    return Declared(names, {"show_default": show_default, "show_envvar": True, **settings})
+    return Declared(names, {"show_default": show_default, "show_envvar": "envvar" in settings, **settings})
 
 
 def argument(**settings: Any) -> Declared:
