@@ -375,12 +375,8 @@ class Backoff(Estimator):
 
     def variance(self, codes: Codes) -> Floats:
         """Return the squared coefficient of variation of each context's ratio."""
-        found = [np.empty(0)]
-        for begin in range(0, len(codes), BLOCK):
-            block = codes[begin : begin + BLOCK]
-            there = block.T[:: -1 if self.settings.side == "left" else 1] != MISSING
-            found.append(backoff_variance(self.settings, self.frequencies, *self.trace(block), there))
-        return np.concatenate(found)
+        there = codes.T[:: -1 if self.settings.side == "left" else 1] != MISSING
+        return backoff_variance(self.settings, self.frequencies, *self.trace(codes), there)
 
     def terms(self, items: tuple[str, ...], codes: Codes) -> list[Term]:
         """Return the units, then the suffixes of shapes and of items that the model stores."""
