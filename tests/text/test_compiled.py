@@ -114,7 +114,12 @@ def test_scores_are_the_same_bit_for_bit(corpus, estimator, side):
 
 
 KINDS = (pa.float64(), pa.float64(), pa.string())
-NUMBERS = st.floats() | st.floats(-30, 30) | st.integers(-(10**6), 10**6).map(lambda number: number / 20_000)
+NUMBERS = (
+    st.sampled_from([np.inf, -np.inf, np.nan])
+    | st.floats(-1e15, 1e15)
+    | st.floats(-30, 30)
+    | st.integers(-(10**6), 10**6).map(lambda number: number / 20_000)
+)
 
 
 @settings(max_examples=300, deadline=None)

@@ -38,7 +38,7 @@ Write = Callable[[Batch, Lines | None, Scores], None]
 FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".jsonl": "json", ".ndjson": "json"}
 SIMPLE = (pa.types.is_null, pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating)  # in text formats
 DIGITS = 4  # behind the point of a score in text
-EXACT = 1e15  # whole numbers below have no more digits than a double tells apart
+LARGEST = 1e10  # score with that many digits that a double tells apart
 UNESCAPED = re.compile(f"[{CONTROLS}]")  # JSON itself leaves some of these unescaped
 IN_JSON_ESCAPED = '["\\\\' + re.sub(r"\\u(\w{4})", r"\\x{\1}", CONTROLS) + "]"  # in Arrow's syntax
 
@@ -84,9 +84,9 @@ def _text_writer(sink: BinaryIO, heads: Sequence[Batch], _: pa.Schema, kind: str
     def write(batch: Batch, lines: Lines | None, scores: Scores) -> None:
         assert lines is not None
         loops = loaded_loops() if scores and not labelled else None
-        scaled = np.rint(np.stack(list(scores.values())) * 10.0**DIGITS) if loops else np.empty(0)
-        if loops and (np.abs(scaled) < EXACT).all():
-            sink.write(loops.join_lines(scaled, DIGITS, *buffers_of(lines())))
+        numbers = np.stack(list(scores.values())) if loops else np.empty(0)
+        if loops and (np.abs(numbers) < LARGEST).all():
+            sink.write(loops.join_lines(np.rint(numbers * 10.0**DIGITS), DIGITS, *buffers_of(lines())))
         else:
             columns = [pc.round(values, DIGITS).cast(pa.string()) for values in scores.values()]
             columns += [_label_texts(batch)] if labelled else []
