@@ -21,18 +21,15 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import typer
 
 from raregram import cli
-
-COMMANDS = typer.main.get_command(cli.app)  # made once: it takes longer than most commands here
 
 
 def run(*arguments: object, stdin: bytes = b"") -> tuple[int, bytes, str]:
     """Run `raregram ...` in this process; return the exit code, standard output and standard error."""
     given, out, error = (io.TextIOWrapper(io.BytesIO(data), encoding="utf-8") for data in (stdin, b"", b""))
     called = patch.multiple(sys, argv=["raregram", *map(str, arguments)], stdin=given)
-    with called, patch.object(cli, "app", COMMANDS), redirect_stdout(out), redirect_stderr(error):
+    with called, redirect_stdout(out), redirect_stderr(error):
         try:
             cli.main()
         except SystemExit as end:

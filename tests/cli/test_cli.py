@@ -22,7 +22,7 @@ from conftest import peak_kilobytes
 from raregram.cli import app
 
 RAREGRAM = Path(sys.executable).with_name("raregram")
-COMMANDS = [command.callback.__name__ for command in app.registered_commands]
+COMMANDS = list(app.functions)
 
 
 @pytest.fixture
@@ -254,7 +254,7 @@ WRONG_CALLS = [
 
 def test_a_ridge_that_is_not_a_number_exits_2(run, folder):
     error = run("fit", "train.tsv", "--out", "x.rgm", "--lam", "nan", "--target", "LOC", code=2)
-    assert re.search("Invalid value for '--lam'|lam parameter of fit", error)  # found by typer, or by the library
+    assert "--lam must be a finite number >= 0. Got nan instead." in error
 
 
 @pytest.mark.parametrize(("arguments", "message"), WRONG_CALLS)

@@ -12,11 +12,13 @@ from raregram.cli.startup import memory_left
 
 PROGRAM = """
 import sys
-from raregram.cli import app, main
+from raregram.cli import command, main
+made, set_up = [], command.Command.__init__
+command.Command.__init__ = lambda self, function: (made.append(self), set_up(self, function))[1]
 try:
     main()
 finally:
-    print(len(app.registered_commands), *(name for name in ("pandas", "numba", "pyspark") if name in sys.modules))
+    print(len(made), *(name for name in ("pandas", "numba", "pyspark") if name in sys.modules))
     import pandas
 """
 

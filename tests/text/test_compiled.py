@@ -12,8 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import raregram as rg
+from raregram.corpus.contexts import Batch
+from raregram.corpus.documents import Location
 from raregram.measure.synthetic import SyntheticCorpus
 from raregram.models.backoff import trie
+from raregram.show import write
 from raregram.text import vocabulary
 from raregram.text.tokenize import Tokenizer
 from raregram.text.vocabulary import Encoder
@@ -35,7 +38,8 @@ def without_loops(task):
     """Do something as if there were no Numba."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Encoder, "_loops", lambda self, texts: None)
-        patch.setattr(trie, "loaded_loops", lambda: None)
+        for module in (trie, write):
+            patch.setattr(module, "loaded_loops", lambda: None)
         return task()
 
 
@@ -105,7 +109,34 @@ def test_scores_are_the_same_bit_for_bit(corpus, estimator, side):
     plain = without_loops(lambda: model.log_ratio(asked))
     assert np.array_equal(model.log_ratio(asked), plain)
     assert np.array_equal(model.encode(asked), without_loops(lambda: model.encode(asked)))
+    assert np.array_equal(model.margin(asked), without_loops(lambda: model.margin(asked)))
     assert len(set(plain.tolist())) > 1_000
+
+
+KINDS = (pa.float64(), pa.float64(), pa.string())
+NUMBERS = (
+    st.sampled_from([np.inf, -np.inf, np.nan])
+    | st.floats(-1e15, 1e15)
+    | st.floats(-30, 30)
+    | st.integers(-(10**6), 10**6).map(lambda number: number / 20_000)
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(NUMBERS, NUMBERS, st.text("ab é字"))), st.sampled_from([1, 2]))
+def test_lines_of_scores_are_the_same_byte_for_byte(tmp_path_factory, rows, columns):
+    Encoder(pa.array(["a"])).encode(pa.array(["a"]))  # loads the loops
+    out = tmp_path_factory.mktemp("lines") / "scores.txt"
+    first, second, texts = (pa.array([row[k] for row in rows], kind) for k, kind in enumerate(KINDS))
+    scores = dict(list({"log_ratio": first, "lower": second}.items())[:columns])
+
+    def written():
+        batch = Batch(Location("rows"), texts)
+        with write.score_writer(str(out), "text", [batch.head(0)], pa.schema([]), "words") as write_batch:
+            write_batch(batch, lambda: texts, scores)
+        return out.read_bytes()
+
+    assert written() == without_loops(written)
 
 
 def test_a_large_key_is_found_too(corpus):

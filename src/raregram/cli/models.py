@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+import click
 
 from raregram import options
 from raregram.cli import options as cli
-from raregram.cli.options import argument, described
+from raregram.cli.command import argument, option
+from raregram.cli.options import described
 from raregram.cli.printing import print_json, report_file, report_skipped, say
 from raregram.errors import ParameterError, printable
 
@@ -25,9 +26,7 @@ def fit(
     sources: cli.Counted,
     out: cli.Out,
     target: cli.Target = None,
-    estimator: Annotated[
-        options.EstimatorName, typer.Option(help=options.ESTIMATOR.help)
-    ] = options.ESTIMATOR.default,
+    estimator: Annotated[options.EstimatorName, option(help=options.ESTIMATOR.help)] = options.ESTIMATOR.default,
     criterion: Annotated[
         options.SpanCriterion | None, described(help=f"{options.CRITERION.help} [default: cet; `backoff`: gain]")
     ] = None,
@@ -44,9 +43,9 @@ def fit(
     unseen: cli.Unseen = options.UNSEEN.default,
     seed: cli.Seed = options.SEED.default,
     keep_seen: Annotated[
-        bool, typer.Option("--keep-seen", help="Keep the frequencies of items not selected, for `explain`.")
+        bool, option("--keep-seen", help="Keep the frequencies of items not selected, for `explain`.")
     ] = False,
-    tau: Annotated[float, typer.Option(help=options.TAU.help)] = options.TAU.default,
+    tau: Annotated[float, option(help=options.TAU.help)] = options.TAU.default,
     unit_lam: Annotated[
         float | None,
         described(help="`backoff`: the ridge of single items and of all shapes. [default: 10 times --lam]", min=0),
@@ -111,11 +110,11 @@ def score(
         described("--out", "-o", help="A .parquet, .csv, .jsonl or text file. [default: standard output]"),
     ] = None,
     interval: Annotated[
-        bool, typer.Option("--interval", help="Add the columns lower and upper, an interval for the log ratio.")
+        bool, option("--interval", help="Add the columns lower and upper, an interval for the log ratio.")
     ] = False,
     level: cli.Level = options.LEVEL.default,
     as_: Annotated[
-        str, typer.Option("--as", help="Name of the new column; with --interval also NAME_lower and NAME_upper.")
+        str, option("--as", help="Name of the new column; with --interval also NAME_lower and NAME_upper.")
     ] = "log_ratio",
     format: cli.Format = None,  # noqa: A002 - the option's name
     split: cli.Split = options.SPLIT.default,
@@ -178,10 +177,10 @@ def score(
 def rank(
     model_file: cli.ModelFile,
     sources: cli.OptionalSources = None,
-    top: Annotated[int, typer.Option("--top", "-k", help=options.TOP.help, min=1)] = options.TOP.default,
+    top: Annotated[int, option("--top", "-k", help=options.TOP.help, min=1)] = options.TOP.default,
     by: Annotated[
         Literal["log-ratio", "lower"],
-        typer.Option(help="The log ratio, or the lower end of its interval, which ranks scarce evidence lower."),
+        option(help="The log ratio, or the lower end of its interval, which ranks scarce evidence lower."),
     ] = "log-ratio",
     level: cli.Level = options.LEVEL.default,
     out: Annotated[
@@ -241,7 +240,7 @@ def explain(
         list[str] | None,
         described("--in", help="Explain the best boundaries of these documents; may be repeated."),
     ] = None,
-    top: Annotated[int, typer.Option("--top", "-k", help="How many of them.", min=1)] = 3,
+    top: Annotated[int, option("--top", "-k", help="How many of them.", min=1)] = 3,
     format: cli.Format = None,  # noqa: A002 - the option's name
     split: cli.Split = options.SPLIT.default,
     as_json: cli.AsJson = False,
@@ -260,8 +259,6 @@ def explain(
 
     Another: raregram explain loc.rgm --in speeches/ --top 5
     """
-    from raregram.corpus.documents import Options
-    from raregram.measure.rank import rank_input
     from raregram.models.model import Model
 
     model, titles = Model.load(model_file), [""] * len(ngrams or [])
@@ -269,6 +266,9 @@ def explain(
     if bool(ngrams) == bool(sources):
         raise ParameterError("explain takes N-grams, or documents with --in")
     if sources:
+        from raregram.corpus.documents import Options
+        from raregram.measure.rank import rank_input
+
         found = _open(model, sources, Options(format=format, split=split), None, quiet=True)
         for row in rank_input(model, found, top):
             wanted.append(
@@ -280,11 +280,11 @@ def explain(
         print_json([explanation.to_dict() for explanation in explanations])
         return
     for index, (title, explanation) in enumerate(zip(titles, explanations, strict=True)):
-        typer.secho(
+        click.secho(
             ("\n" if index else "") + (f"{printable(title)}\n" if title else "") + explanation.headline(), bold=True
         )
         for line, value in explanation.lines():
-            typer.secho(line, fg=None if not value else "green" if value > 0 else "red", dim=not value)
+            click.secho(line, fg=None if not value else "green" if value > 0 else "red", dim=not value)
 
 
 def info(file: Annotated[str, argument(help="A count file or a model file.")], as_json: cli.AsJson = False) -> None:

@@ -6,13 +6,11 @@ import re
 from functools import partial
 from typing import Annotated, get_args
 
-import typer
-
 from raregram import options
+from raregram.cli.command import argument, option
 from raregram.errors import ParameterError, check_choice, must_be
 
-described = partial(typer.Option, show_default=False)  # the help says what happens without the option
-argument = partial(typer.Argument, show_default=False)
+described = partial(option, show_default=False)  # the help says what happens without the option
 
 Documents = Annotated[list[str], argument(help="Files, folders or globs of documents.")]
 TaggedDocuments = Annotated[
@@ -24,32 +22,32 @@ Counted = Annotated[
 OptionalSources = Annotated[
     list[str] | None, argument(help="Files, folders or globs of documents or contexts. [default: standard input]")
 ]
-OnError = Annotated[options.OnError, typer.Option(help=options.ON_ERROR.help)]
+OnError = Annotated[options.OnError, option(help=options.ON_ERROR.help)]
 ModelFile = Annotated[str, argument(help="A model file, as written by `fit`.")]
 Out = Annotated[str, described("--out", "-o", help="The file to write.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no summary.")]
+AsJson = Annotated[bool, option("--json", help="Print JSON.")]
+Quiet = Annotated[bool, option("--quiet", "-q", help="Print no progress and no summary.")]
 Format = Annotated[
     options.Format | None,
     described(help=f"The format: {', '.join(get_args(options.Format))}. [default: detected]"),
 ]
-Split = Annotated[options.Split, typer.Option(help=options.SPLIT.help)]
+Split = Annotated[options.Split, option(help=options.SPLIT.help)]
 Columns = Annotated[
     str | None,
     described(help="Names of the columns ngram, label, f_nu and f_de in a table, e.g. 'ngram=text,f_nu=hits'."),
 ]
 N = Annotated[int | None, described("--n", "-n", help=f"{options.N.help} [default: {options.N.default}]")]
-Side = Annotated[options.Side, typer.Option(help=options.SIDE.help)]
-Kind = Annotated[options.Kind, typer.Option(help=options.KIND.help)]
-Tokenize = Annotated[options.Tokenize, typer.Option(help=options.TOKENIZE.help)]
-Lower = Annotated[bool, typer.Option("--lower", help=options.LOWER.help)]
+Side = Annotated[options.Side, option(help=options.SIDE.help)]
+Kind = Annotated[options.Kind, option(help=options.KIND.help)]
+Tokenize = Annotated[options.Tokenize, option(help=options.TOKENIZE.help)]
+Lower = Annotated[bool, option("--lower", help=options.LOWER.help)]
 Target = Annotated[str | None, described(help="The target label, the numerator. [default: the only one there is]")]
-Denominator = Annotated[options.Denominator, typer.Option(help=options.DENOMINATOR.help)]
-Unseen = Annotated[options.Unseen, typer.Option(help=options.UNSEEN.help)]
-Seed = Annotated[int, typer.Option(help=options.SEED.help)]
-Level = Annotated[float, typer.Option(help=options.LEVEL.help)]
+Denominator = Annotated[options.Denominator, option(help=options.DENOMINATOR.help)]
+Unseen = Annotated[options.Unseen, option(help=options.UNSEEN.help)]
+Seed = Annotated[int, option(help=options.SEED.help)]
+Level = Annotated[float, option(help=options.LEVEL.help)]
 TopK = Annotated[int | None, described("--k", "-k", help=options.K.help, min=1)]
-Engine = Annotated[options.Engine, typer.Option(help=options.ENGINE.help)]
+Engine = Annotated[options.Engine, option(help=options.ENGINE.help)]
 Master = Annotated[
     str | None,
     described(help="Spark: the URL of the cluster. [default: Spark's own setting, or all cores of this machine]"),

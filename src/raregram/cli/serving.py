@@ -9,9 +9,8 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from raregram.cli.options import argument, described, parse_bytes
+from raregram.cli.command import argument, option
+from raregram.cli.options import described, parse_bytes
 from raregram.cli.printing import say
 from raregram.errors import FileError, MissingExtraError, ParameterError
 from raregram.remote import local_path
@@ -25,19 +24,19 @@ QUIET: dict[str, Any] = {"log_config": None, "access_log": False, "server_header
 
 def serve(
     model_files: Annotated[list[str], argument(help="Model files, as written by `fit`.", metavar="MODEL...")],
-    host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 for all interfaces.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 for any free one.", min=0, max=65535)] = 8000,
+    host: Annotated[str, option(help="The address to listen on; 0.0.0.0 for all interfaces.")] = "127.0.0.1",
+    port: Annotated[int, option(help="The port; 0 for any free one.", min=0, max=65535)] = 8000,
     token: Annotated[
         str | None,
         described(help="A secret that requests must send as bearer token. [default: none]", envvar="RAREGRAM_TOKEN"),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Number of worker processes.", min=1)] = 1,
-    max_request: Annotated[str, typer.Option(help="Maximum size of a request.")] = "8MB",
-    time_limit: Annotated[float, typer.Option(help="Timeout of a request in seconds.")] = 30.0,
+    workers: Annotated[int, option(help="Number of worker processes.", min=1)] = 1,
+    max_request: Annotated[str, option(help="Maximum size of a request.")] = "8MB",
+    time_limit: Annotated[float, option(help="Timeout of a request in seconds.")] = 30.0,
     allow_host: Annotated[
         list[str] | None, described(help="Host name under which the service may be called, beside localhost.")
     ] = None,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+    browser: Annotated[bool, option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
     """Start the explorer page and the HTTP service for models.
 

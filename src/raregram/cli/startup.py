@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 
@@ -13,12 +17,20 @@ def memory_left(limit: int) -> int:
     return max(limit - resident_bytes(), limit // 4)
 
 
-class _NoPandas:
-    """An import finder by which pandas is not installed."""
+@contextmanager
+def hidden(library: str) -> Iterator[None]:
+    """Let a library that is not imported yet seem not to be installed, so that no other one imports it."""
+    finder: Any = SimpleNamespace(find_spec=partial(_refuse, library))
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError("no command needs pandas", name=name)
+
+def _refuse(library: str, name: str, path: Any = None, target: Any = None) -> None:
+    if name == library:
+        raise ModuleNotFoundError(f"no command needs {name}", name=name)
 
 
 def set_up_arrow() -> None:
@@ -29,9 +41,5 @@ def set_up_arrow() -> None:
     import pyarrow as pa
 
     pa.set_memory_pool(pa.system_memory_pool())
-    finder: Any = _NoPandas()
-    sys.meta_path.insert(0, finder)
-    try:
+    with hidden("pandas"):
         pa.array([0])
-    finally:
-        sys.meta_path.remove(finder)

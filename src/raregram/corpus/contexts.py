@@ -165,7 +165,7 @@ def _read_text(path: str, log: ReadingLog) -> Iterator[Batch]:
                         raise InputError(f"{batch.location}: some lines have a label and some have none")
                     labelled = "label" in batch.columns
                     yield batch
-                location = location.at(whole.count(b"\n"))
+                location = location.at(int(np.count_nonzero(np.frombuffer(whole, np.uint8) == ord("\n"))))
                 pieces, waiting = [], 0
             pieces.append(data[cut:])
             waiting += len(data) - cut

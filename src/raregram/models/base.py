@@ -14,7 +14,6 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from raregram.counts.count import NUMERATOR
 from raregram.counts.rows import SpanRows
 from raregram.counts.spans import Span
 from raregram.counts.table import LARGEST_TOTAL, Counts
@@ -117,6 +116,8 @@ class Settings:
 
         Two plain samples have no boundaries with a label; all that a model knows of them is the target's name.
         """
+        from raregram.counts.count import NUMERATOR  # which imports all readers of files
+
         if self.target == NUMERATOR:
             return "in the numerator", "in the denominator"
         here = f"{'before' if self.side == 'left' else 'after'} {self.target}"

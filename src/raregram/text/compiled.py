@@ -7,6 +7,7 @@ the bounds between them, as in Arrow.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ INDEX = np.uintp  # the type of all indices: Numba checks whether a signed one c
 ONE = INDEX(1)
 START, PRIME = np.uint64(1469598103934665603), np.uint64(1099511628211)  # FNV-1a
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # that of `raregram.models.pairs`
+MINUS, POINT, ZERO, TAB, NEWLINE = (np.uint8(ord(letter)) for letter in "-.0\t\n")
 HALF, LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 SPACES = [chr(code) for code in range(0x3001) if chr(code).isspace()]  # where `str.split` splits
@@ -154,6 +156,53 @@ def follow(
                 if index < end:
                     nodes[context] = index
                     total[context] = values[index]
+
+
+@compiled
+def join_lines(numbers: npt.NDArray[np.float64], digits: int, data: Bytes, bounds: Bounds) -> Bytes:
+    """Return lines of text: some numbers and a text, with tabs between them.
+
+    Args:
+        numbers: whole ones, (columns, lines), that are shown as so many tenths, hundredths, ...
+        digits: how many digits stand behind the point; zeros at the end are left out.
+        data: the texts,
+        bounds: and the bounds between them.
+    """
+    columns, lines = INDEX(numbers.shape[0]), INDEX(numbers.shape[1])
+    unit = INDEX(10**digits)
+    out = np.empty(len(data) + (columns * INDEX(24) + ONE) * lines, np.uint8)
+    size = INDEX(0)
+    for line in range(lines):
+        for column in range(columns):
+            number = numbers[column, line]
+            if math.copysign(1.0, number) < 0:
+                out[size] = MINUS
+                size += ONE
+            whole = INDEX(abs(number))
+            rest, whole = whole % unit, whole // unit
+            tens = INDEX(1)
+            while tens * INDEX(10) <= whole:
+                tens *= INDEX(10)
+            while tens:
+                out[size] = ZERO + (whole // tens) % INDEX(10)
+                tens //= INDEX(10)
+                size += ONE
+            if rest:
+                out[size] = POINT
+                size += ONE
+            while rest:
+                rest *= INDEX(10)
+                out[size] = ZERO + rest // unit
+                rest %= unit
+                size += ONE
+            out[size] = TAB
+            size += ONE
+        for offset in range(INDEX(bounds[line]), INDEX(bounds[line + ONE])):
+            out[size] = data[offset]
+            size += ONE
+        out[size] = NEWLINE
+        size += ONE
+    return out[:size]
 
 
 @compiled

@@ -15,6 +15,8 @@ import pyarrow.compute as pc
 from raregram.errors import CONTROLS, InputError, check_count, is_unicode, printable, shorten
 from raregram.options import N
 from raregram.text.tokenize import (
+    DELETE,
+    SPACE,
     Ints,
     Tokenizer,
     buffers_of,
@@ -30,7 +32,6 @@ Where: TypeAlias = Callable[[int], str]
 CHUNK = 1 << 16  # N-grams handled at a time: small enough for the cache, large enough to forget Python
 LONGEST_NGRAM = int(N.at_most)  # items
 PLAIN = Tokenizer()
-SPACE = ord(" ")
 WITHIN_LINE = rf"[{CONTROLS}]|\\(?=[xu])"  # what is escaped in a line of text; what looks like an escape, too
 WITHIN_WORD = rf"\s|{WITHIN_LINE}"  # and in a word of it
 
@@ -107,11 +108,10 @@ def are_lines(texts: pa.Array, tokenizer: Tokenizer) -> bool:
 
 def _is_printable(texts: pa.Array, spaces: bool) -> bool:
     """Whether strings have no control characters, backslashes or white space, spaces aside."""
-    data = buffers_of(texts)[0]
-    if (data == ord("\\")).any() or not (spaces or (data != SPACE).all()):
+    data, least = buffers_of(texts)[0], SPACE if spaces else SPACE + 1
+    if data.min(initial=least) < least or any((data == byte).any() for byte in (ord("\\"), DELETE)):
         return False
-    is_plain = data - np.uint8(SPACE) < 0x7F - SPACE  # in ASCII; what is lower goes round to the top
-    return bool(is_plain.all() or data.tobytes().decode().isprintable())
+    return bool(data.max(initial=0) < DELETE or data[data > DELETE].tobytes().decode().isprintable())
 
 
 def printable_texts(texts: pa.Array) -> pa.Array:

@@ -33,7 +33,7 @@ from raregram.models.backoff.pairs import PairTable
 from raregram.models.backoff.parameters import BackoffParameters, Spans, found_in, temper
 from raregram.models.backoff.prune import Step
 from raregram.models.backoff.trie import Columns, Suffixes, Trace, Trie, Units
-from raregram.models.backoff.variance import backoff_variance
+from raregram.models.backoff.variance import backoff_variance, unit_variances
 from raregram.models.base import BLOCK, Estimator, Facts, ModelRows, Options, Parameters, Settings
 from raregram.models.explain import Term
 from raregram.models.frequencies import Index, pool
@@ -332,32 +332,59 @@ class Backoff(Estimator):
     def trace(self, codes: Codes) -> tuple[Trace, Trace]:
         """Return the units and corrections of contexts, by shapes and by items."""
         p, columns = self.settings.params, self._columns(codes)
-        if self.unit_terms is None:
-            first, units, shape_units = self._unit_parts(columns)
-        else:
-            first = self._tables[0].take(columns[0], axis=1)
-            units, shape_units = (
-                np.stack([row.take(column) for row, column in zip(table, columns, strict=True)])
-                for table in self._tables[1:]
-            )
-        shapes = self.shapes.trace(self._shape_columns(columns), shape_units, 0.0, first[0], p.longest_shapes)
+        first, parts = self._unit_parts(columns) if self.unit_terms is None else self._look_up(columns)
+        index, correction = first
+        units, variance, shape_units, shape_variance = parts
+        shapes = self.shapes.trace(
+            self._shape_columns(columns),
+            shape_units,
+            shape_variance,
+            0.0,
+            (index[0], correction[0]),
+            p.longest_shapes,
+        )
         added = np.zeros_like(units)
         added[: p.longest_shapes] = shapes.correction
-        known = [np.minimum(column, len(self.items)) for column in columns]
-        return shapes, self.words.trace(known, units, added, first[1], p.longest)
+        return shapes, self.words.trace(columns, units, variance, added, (index[1], correction[1]), p.longest)
 
-    def _unit_parts(self, columns: Columns) -> tuple[Floats, Floats, Floats]:
-        """Return the corrections by suffixes of one, (2, contexts), and the units of items and of shapes."""
+    def _unit_index(self, columns: Columns) -> tuple[Index, Index]:
+        """Return the index of the frequencies of single shapes and of single items: (n, contexts)."""
+        known = [np.minimum(column, len(self.items)) for column in columns]
+        tries = ((self.shapes, self._shape_columns(columns)), (self.words, known))
+        shapes, words = (
+            np.stack([units.find(column) for units, column in zip(trie.units, codes, strict=True)])
+            for trie, codes in tries
+        )
+        return shapes, words
+
+    def _unit_parts(self, columns: Columns) -> tuple[tuple[Index, Floats], tuple[Floats, ...]]:
+        """Return what single items give.
+
+        These are the indices and the corrections of the suffixes of one shape and of one item, (2, contexts), and the
+        log ratios and the variances of items and of shapes, (n, contexts).
+        """
+        of_shapes, of_words = self._unit_index(columns)
         units, shape_units = (
             np.stack([self.unit_log(distance, column, evidence) for distance, column in enumerate(columns)])
             for evidence in ("item", "shape")
         )
-        return self.first_corrections(columns[0]), units, shape_units
+        variance, shape_variance = unit_variances(self.settings, self.frequencies, of_words, units, of_shapes)
+        first = np.stack([of_shapes[0], of_words[0]]), self.first_corrections(columns[0])
+        return first, (units, variance, shape_units, shape_variance)
 
     @cached_property
-    def _tables(self) -> tuple[Floats, Floats, Floats]:
-        """The same for all codes, to look it up."""
+    def _tables(self) -> tuple[tuple[Index, Floats], tuple[Floats, ...]]:
+        """The same for all codes."""
         return self._unit_parts([np.arange(self.num_codes)] * self.settings.n)
+
+    def _look_up(self, columns: Columns) -> tuple[tuple[Index, Floats], tuple[Floats, ...]]:
+        """Return the same from the tables."""
+        (index, correction), tables = self._tables
+        parts = tuple(np.empty((len(columns), len(columns[0]))) for _ in tables)
+        for table, part in zip(tables, parts, strict=True):
+            for row, column, found in zip(table, columns, part, strict=True):
+                row.take(column, mode="clip", out=found)  # no code is out of range
+        return (index.take(columns[0], axis=1), correction.take(columns[0], axis=1)), parts
 
     def variance(self, codes: Codes) -> Floats:
         """Return the squared coefficient of variation of each context's ratio."""
@@ -368,6 +395,7 @@ class Backoff(Estimator):
         """Return the units, then the suffixes of shapes and of items that the model stores."""
         s, spans = self.settings, Spans.of(self.settings)
         shapes, words = self.trace(codes[None, :])
+        shape_index, word_index = self._unit_index(self._columns(codes[None, :]))
         anywhere = self.anywhere[np.clip(codes, ABSENT, len(self.items))]  # code -1 is the last one, too
         names = list(items)
         if self.uses_shapes:
@@ -377,9 +405,9 @@ class Backoff(Estimator):
         for distance in sorted(range(s.n), key=spans.unit):
             own, value = spans.unit(distance), float(words.units[distance, 0])
             finest = (  # what is stored of the item, or else of its shape
-                ("item", own, int(words.unit_index[distance, 0])),
+                ("item", own, int(word_index[distance, 0])),
                 ("anywhere", own, int(anywhere[own.start])),
-                ("shape", spans.unit(distance, "shape"), int(shapes.unit_index[distance, 0])),
+                ("shape", spans.unit(distance, "shape"), int(shape_index[distance, 0])),
             )
             kind, span, index = next((found for found in finest if found[2]), ("none", own, 0))
             terms.append(self.term(span, names, index, value, kind))

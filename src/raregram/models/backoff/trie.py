@@ -65,7 +65,7 @@ class Trace:
     """
 
     units: Floats
-    unit_index: Index  # of the frequencies
+    variance: Floats  # of the units
     index: Index  # of the frequencies of suffixes
     prior: Floats  # log r0
     correction: Floats  # log(r / r0)
@@ -108,47 +108,62 @@ class Trie:
                 nodes[rows] = node
         return nodes
 
-    def corrections(self, columns: Columns, longest: int) -> tuple[Index, Floats]:
-        """Return the index and the correction of suffixes from two items on: (longest, contexts), 0 for length 1."""
-        shape = longest, len(columns[0])
-        index, corrections = np.zeros(shape, dtype=self.units[0].index.dtype), np.zeros(shape)
-        before = np.zeros(len(columns[0]))
-        for length, rows, node in self.walk(columns[: max(longest, 1)]):
-            if length > 1:
-                suffixes = self.suffixes[length - 2]
-                total = suffixes.total[node]
-                index[length - 1, rows] = suffixes.index[node]
-                corrections[length - 1, rows] = total - before[rows]
-                before[rows] = total
-        return index, corrections
+    def steps(self, columns: Columns, total: npt.NDArray[np.float32]) -> Iterator[tuple[int, Ints]]:
+        """Yield each length from 2 on, and the node of each context's suffix of that length; `ABSENT` for none.
 
-    def trace(self, columns: Columns, units: Floats, added: Floats | float, first: Floats, longest: int) -> Trace:
-        """Follow contexts along their suffixes, given their units and what is added to these in the priors.
-
-        The suffix of length 1 is a unit, whose correction is `first`.
+        Where there is one, `total` is replaced by its total.
         """
-        unit_index = np.stack([own.find(column) for own, column in zip(self.units, columns, strict=True)])
-        index, correction = self.corrections(columns, longest)
-        index[:1], correction[:1] = unit_index[:1], first
-        prior = np.cumsum((units + added)[:longest] + correction, axis=0) - correction
-        return Trace(units, unit_index, index, prior, correction)
+        size, loops = len(self.names), loaded_loops()
+        if loops is None:
+            for length, rows, found in self.walk(columns):
+                if length > 1:
+                    node = np.full(len(total), ABSENT, dtype=np.int64)
+                    node[rows], total[rows] = found, self.suffixes[length - 2].total.take(found, mode="clip")
+                    yield length, node
+            return
+        codes = [column.astype(np.int64, copy=False) for column in columns]
+        node = np.where(codes[0] < size, codes[0], ABSENT)
+        for length, (suffixes, column) in enumerate(zip(self.suffixes, codes[1:], strict=False), 2):
+            pairs = suffixes.pairs
+            loops.follow(node, column, size, pairs.keys, pairs.begins, pairs.shift, suffixes.total, total)
+            yield length, node
 
     def totals(self, columns: Columns) -> npt.NDArray[np.float32]:
         """Return the total of each context's longest suffix that is stored."""
         total = np.zeros(len(columns[0]), dtype=np.float32)
-        loops = loaded_loops()
-        if loops is None:
-            for length, rows, node in self.walk(columns):
-                if length > 1:
-                    total[rows] = self.suffixes[length - 2].total.take(node, mode="clip")
-            return total
-        size = len(self.names)
-        codes = [column.astype(np.int64, copy=False) for column in columns]
-        node = np.where(codes[0] < size, codes[0], ABSENT)
-        for suffixes, column in zip(self.suffixes, codes[1:], strict=False):
-            pairs = suffixes.pairs
-            loops.follow(node, column, size, pairs.keys, pairs.begins, pairs.shift, suffixes.total, total)
+        for _ in self.steps(columns, total):
+            pass
         return total
+
+    def corrections(self, columns: Columns, longest: int) -> tuple[Index, Floats]:
+        """Return the index and the correction of suffixes from two items on: (longest, contexts), 0 for length 1."""
+        shape = longest, len(columns[0])
+        index, corrections = np.zeros(shape, dtype=self.units[0].index.dtype), np.zeros(shape)
+        total, before = np.zeros(shape[1], dtype=np.float32), np.zeros(shape[1])
+        for length, node in self.steps(columns[: max(longest, 1)], total):
+            found = self.suffixes[length - 2].index.take(node, mode="clip")
+            np.multiply(found, node >= 0, out=index[length - 1])
+            np.subtract(total, before, out=corrections[length - 1])
+            before[:] = total
+        return index, corrections
+
+    def trace(
+        self,
+        columns: Columns,
+        units: Floats,
+        variance: Floats,
+        added: Floats | float,
+        first: tuple[Index, Floats],
+        longest: int,
+    ) -> Trace:
+        """Follow contexts along their suffixes, given their units and what is added to these in the priors.
+
+        The suffix of length 1 is a unit; `first` has its index and its correction.
+        """
+        index, correction = self.corrections(columns, longest)
+        index[:1], correction[:1] = first
+        prior = np.cumsum((units + added)[:longest] + correction, axis=0) - correction
+        return Trace(units, variance, index, prior, correction)
 
     def walker(self, longest: int) -> Callable[[Sequence[int]], float]:
         """Return a function that does the same for the codes of one context, faster than NumPy's calls."""

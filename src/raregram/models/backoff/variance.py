@@ -8,7 +8,7 @@ import numpy.typing as npt
 from raregram.models.backoff.parameters import temper
 from raregram.models.backoff.trie import Trace
 from raregram.models.base import Settings
-from raregram.models.frequencies import Frequencies
+from raregram.models.frequencies import Frequencies, Index
 from raregram.models.intervals import LEAST, posterior_variance, unit_variance
 from raregram.models.ratios import Floats, from_log
 
@@ -26,7 +26,7 @@ def backoff_variance(
         f_nu, f_de = frequencies.of(trace.index[length])
         return posterior_variance(f_nu, f_de, lam * s.n_nu * from_log(trace.prior[length]), lam * s.n_de, prior)
 
-    units, shape_units = (np.where(there, part, 0.0) for part in _units(settings, frequencies, shapes, words))
+    units, shape_units = (np.where(there, trace.variance, 0.0) for trace in (words, shapes))
     gained = np.zeros_like(units)  # by the suffixes of shapes, at every distance
     total = np.zeros(units.shape[1])
     for length in range(p.longest_shapes):
@@ -44,18 +44,27 @@ def backoff_variance(
     return total
 
 
-def _units(settings: Settings, frequencies: Frequencies, shapes: Trace, words: Trace) -> tuple[Floats, Floats]:
-    """Return the variances of tempered units, of items and of shapes: (n, contexts)."""
+def unit_variances(
+    settings: Settings, frequencies: Frequencies, index: Index, units: Floats, shape_index: Index
+) -> tuple[Floats, Floats]:
+    """Return the variances of tempered units, of items and of shapes: (n, contexts).
+
+    Args:
+        settings: the model's.
+        frequencies: the distinct ones.
+        index: of the frequencies of units of items.
+        units: their tempered log ratios.
+        shape_index: of the frequencies of units of shapes.
+    """
     s, p = settings, settings.params
     power = np.array([temper(p.tau, distance) for distance in range(s.n)])[:, None]
-    f_nu, f_de = frequencies.of(words.unit_index)
-    log_unit = np.divide(words.units, power, out=np.zeros_like(words.units), where=power > 0)
+    f_nu, f_de = frequencies.of(index)
+    log_unit = np.divide(units, power, out=np.zeros_like(units), where=power > 0)
     tempered = ((1 - power) * log_unit) ** 2  # tempering may have taken away evidence that was independent
     if not p.longest_shapes:
-        units = unit_variance(f_nu, f_de, s.n_de, p.unit_lam)
-        return power**2 * units + tempered, np.zeros_like(units)
+        variance = unit_variance(f_nu, f_de, s.n_de, p.unit_lam)
+        return power**2 * variance + tempered, np.zeros_like(variance)
     evidence, ridge = p.unit_lam * s.n_nu, p.unit_lam * s.n_de
-    of_shapes = frequencies.of(shapes.unit_index)
-    shape_units = posterior_variance(*of_shapes, evidence * np.ones_like(shapes.units), ridge, 0.0)
-    units = posterior_variance(f_nu, f_de, evidence * from_log(log_unit), ridge, shape_units)
-    return power**2 * units + tempered, power**2 * shape_units
+    of_shapes = posterior_variance(*frequencies.of(shape_index), evidence * np.ones_like(units), ridge, 0.0)
+    variance = posterior_variance(f_nu, f_de, evidence * from_log(log_unit), ridge, of_shapes)
+    return power**2 * variance + tempered, power**2 * of_shapes
