@@ -11,7 +11,6 @@ from raregram.cli import options as cli
 from raregram.cli.command import argument, option
 from raregram.cli.options import described
 from raregram.cli.printing import print_json, report_file, report_skipped, say
-from raregram.cli.startup import memory_left
 from raregram.errors import ParameterError
 from raregram.remote import local_path
 
@@ -144,13 +143,7 @@ def count(
     columns: cli.Columns = None,
     on_error: Annotated[options.OnError, option(help=options.ON_ERROR.help)] = options.ON_ERROR.default,
     threads: Annotated[int | None, described(help="Number of threads. [default: one per processor]")] = None,
-    memory_limit: Annotated[
-        str | None,
-        described(
-            help="Maximum memory to use, e.g. 2GB; larger corpora are counted in several passes. "
-            "[default: 4GB; on Spark 1GB per task]"
-        ),
-    ] = None,
+    memory_limit: cli.MemoryLimit = None,
     engine: cli.Engine = options.ENGINE.default,
     master: cli.Master = None,
     spark: cli.SparkSettings = None,
@@ -175,9 +168,7 @@ def count(
     if (item_column, tag_column) != (options.ITEM_COLUMN.default, options.TAG_COLUMN.default):
         format = format or "conll"  # noqa: A001 - by its last column a file may not be recognised
     names, log = cli.parse_names(targets), ReadingLog(on_error)
-    limit = None if memory_limit is None else cli.parse_bytes(memory_limit, "memory_limit", "count")
-    if limit is not None and engine == "local":  # on Spark it is for a task's tables
-        limit = memory_left(limit)
+    limit = cli.parse_memory(memory_limit, engine, "count")
     job = CountJob(
         (sources or None, numerator or None, denominator or None),
         CountSettings(

@@ -68,13 +68,17 @@ def fit(
     tokenize: cli.Tokenize = options.TOKENIZE.default,
     lower: cli.Lower = options.LOWER.default,
     columns: cli.Columns = None,
+    memory_limit: cli.MemoryLimit = None,
+    engine: cli.Engine = options.ENGINE.default,
+    master: cli.Master = None,
+    spark: cli.SparkSettings = None,
     as_json: cli.AsJson = False,
     quiet: cli.Quiet = False,
 ) -> None:
     """Fit a model to counts, to tagged documents or to contexts.
 
     Takes count files, and what `count` takes, which is counted first. Options that the estimator does not use have no
-    effect.
+    effect. With --engine spark, fits to a table that `count` wrote on Spark, where it is.
 
     Example: raregram fit all.counts --target LOC --out loc.rgm
 
@@ -86,18 +90,30 @@ def fit(
     from raregram.models.registry import find_estimator
     from raregram.show.progress import progress
 
-    limit = None if max_bytes is None else cli.parse_bytes(max_bytes, "max_bytes", "fit")
-    spans = find_estimator(estimator).spans_to_count(longest, shapes)
+    limit = cli.parse_memory(memory_limit, engine, "fit")
+    parameters: dict[str, Any] = {
+        "criterion": criterion, "size": size, "lam": lam, "unseen": unseen, "seed": seed, "keep_seen": keep_seen,
+        "tau": tau, "unit_lam": unit_lam, "longest": longest, "shapes": shapes,
+        "max_bytes": None if max_bytes is None else cli.parse_bytes(max_bytes, "max_bytes", "fit"),
+    }  # fmt: skip
     check_target(out)
-    with progress("counted {:,} contexts", quiet) as tick:
-        contexts = ContextOptions(cli.parse_columns(columns), target, denominator)
-        counts = read_counts(
-            sources, contexts, progress=tick, spans=tuple(spans), side=side, kind=kind, tokenize=tokenize, lower=lower
-        )
-    model = fitting.fit(
-        counts, target, estimator, criterion=criterion, size=size, lam=lam, denominator=denominator, unseen=unseen,
-        seed=seed, keep_seen=keep_seen, tau=tau, unit_lam=unit_lam, longest=longest, shapes=shapes, max_bytes=limit,
-    )  # fmt: skip
+    if engine == "spark":
+        from raregram.cli.clusters import spark_cluster
+
+        if len(sources) != 1:
+            raise ParameterError("--engine spark fits to one count table: count all sources together")
+        with spark_cluster(master, spark, quiet) as cluster:
+            from raregram.spark.fitting import fit as fit_on_spark
+
+            chosen = fitting.FitOptions(target, estimator, denominator, parameters)
+            model = fit_on_spark(cluster, sources[0], chosen, limit)
+    else:
+        spans = find_estimator(estimator).spans_to_count(longest, shapes)
+        with progress("counted {:,} contexts", quiet) as tick:
+            contexts = ContextOptions(cli.parse_columns(columns), target, denominator)
+            layout: dict[str, Any] = {"side": side, "kind": kind, "tokenize": tokenize, "lower": lower}
+            counts = read_counts(sources, contexts, progress=tick, spans=tuple(spans), **layout)
+        model = fitting.fit(counts, target, estimator, denominator=denominator, memory_limit=limit, **parameters)
     model.save(out)
     report_file(out, as_json, quiet)
 

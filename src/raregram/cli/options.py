@@ -8,6 +8,7 @@ from typing import Annotated, get_args
 
 from raregram import options
 from raregram.cli.command import argument, option
+from raregram.cli.startup import memory_left
 from raregram.errors import ParameterError, check_choice, must_be
 
 described = partial(option, show_default=False)  # the help says what happens without the option
@@ -51,6 +52,13 @@ Engine = Annotated[options.Engine, option(help=options.ENGINE.help)]
 Master = Annotated[
     str | None,
     described(help="Spark: the URL of the cluster. [default: Spark's own setting, or all cores of this machine]"),
+]
+MemoryLimit = Annotated[
+    str | None,
+    described(
+        help="Maximum memory to use, e.g. 2GB; what is larger takes several passes. "
+        "[default: 4GB; on Spark 1GB per task]"
+    ),
 ]
 SparkSettings = Annotated[
     list[str] | None, described("--spark", help="Spark setting, e.g. spark.executor.memory=4g; may be repeated.")
@@ -113,3 +121,11 @@ def parse_bytes(text: str, name: str, owner: str) -> int:
     if not match or (size := int(float(match[1]) * unit)) < 1:
         raise must_be(name, owner, "a size such as 512MB or 2GiB", text)
     return size
+
+
+def parse_memory(limit: str | None, engine: str, caller: str) -> int | None:
+    """Return a memory limit in bytes: of this process what is left of it, on Spark that of a task."""
+    if limit is None:
+        return None
+    wanted = parse_bytes(limit, "memory_limit", caller)
+    return memory_left(wanted) if engine == "local" else wanted

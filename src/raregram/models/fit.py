@@ -41,7 +41,7 @@ def fit(
     longest: int | None = None,
     shapes: bool | None = None,
     max_bytes: int | None = None,
-    memory_limit: int = MEMORY_LIMIT,
+    memory_limit: int | None = None,
 ) -> Model:
     """Fit an estimator of the likelihood ratio of a target's contexts.
 
@@ -77,7 +77,8 @@ def fit(
     >>> fit(counts, "LOC", "selective", lam=0, size=2).log_ratio(["is in", "said that"]).round(2)
     array([ 0.81, -1.96])
     """
-    check_count("memory_limit", "fit", memory_limit)
+    if memory_limit is not None:
+        check_count("memory_limit", "fit", memory_limit)
     found = find_estimator(estimator)
     if not isinstance(counts, Counts):
         spans = tuple(found.spans_to_count(longest, shapes))
@@ -87,7 +88,9 @@ def fit(
         "tau": tau, "unit_lam": unit_lam, "longest": longest, "shapes": shapes, "max_bytes": max_bytes,
     }  # fmt: skip
     options = FitOptions(target, estimator, denominator, parameters)
-    return Model(found.fit(counts, choose_settings(counts, options, counts.known_digest), memory_limit))
+    return Model(
+        found.fit(counts, choose_settings(counts, options, counts.known_digest), memory_limit or MEMORY_LIMIT)
+    )
 
 
 @dataclass(frozen=True)

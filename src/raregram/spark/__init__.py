@@ -74,7 +74,7 @@ def fit(
     from raregram.spark import fitting
 
     options = FitOptions(target, estimator, denominator, parameters)
-    return fitting.fit(_cluster(path), path, options, memory_limit or fitting.MEMORY_LIMIT)
+    return fitting.fit(_cluster(path), path, options, memory_limit)
 
 
 def score(frame: Frame, model: Model, *, column: str | None = None, level: float | None = None) -> Frame:

@@ -33,9 +33,9 @@ MEMORY_LIMIT = 1 << 30  # bytes a task
 UNIT = "end - start = 1"
 
 
-def fit(cluster: Cluster, path: str, options: FitOptions, memory_limit: int = MEMORY_LIMIT) -> Model:
+def fit(cluster: Cluster, path: str, options: FitOptions, memory_limit: int | None = None) -> Model:
     """Fit a model to a count table in a folder of Parquet files; it is the same as by the local engine."""
-    found = find_estimator(options.estimator)
+    found, memory_limit = find_estimator(options.estimator), memory_limit or MEMORY_LIMIT
     with damage_named(path):
         footer = pq.ParquetFile(pa.BufferReader(cluster.read_bytes(f"{path.rstrip('/')}/{COMMON}")))
         head = parse_header(footer.metadata.metadata or {}, path)
