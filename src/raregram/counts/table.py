@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from raregram.corpus.labels import target_names
 from raregram.counts import storage
-from raregram.counts.rows import CountRows, RowsInMemory, SpanRows, StoredSpans, row_bytes
+from raregram.counts.rows import CountRows, RowsInMemory, SpanRows, StoredSpans, row_bytes, stored_spans
 from raregram.counts.sorting import group_rows
 from raregram.counts.spans import Span, parse_spans, span_names, tuple_of, unit_spans
 from raregram.counts.storage import SpanTable, StoredRows
@@ -179,6 +179,8 @@ class Counts:
         columns, stored = 1 + len(head["targets"]), cast("StoredSpans | None", table.stored)
         if stored is None:
             stored = RowsInMemory(table.parts, table.stored_spans, columns)
+        if set(stored) != set(table.stored_spans):
+            raise ValueError("the header does not fit the rows")
         spans = [Span.from_columns(start, end, head["n"]) for start, end in head["spans"]]
         return cls(
             n=int(head["n"]),
@@ -365,7 +367,7 @@ class Counts:
 
     def as_table(self, every: bool = False) -> SpanTable:
         """Return the table as files store it, or with the rows of every span."""
-        parts = self.rows.stream(self.spans if every else self.rows.stored)
+        parts = self.rows.stream(self.spans if every else stored_spans(self.spans, self.min_count))
         return SpanTable("counts", self._header(), counts_columns(self.targets), self.items, parts)
 
 

@@ -88,9 +88,8 @@ def fit(
         "tau": tau, "unit_lam": unit_lam, "longest": longest, "shapes": shapes, "max_bytes": max_bytes,
     }  # fmt: skip
     options = FitOptions(target, estimator, denominator, parameters)
-    return Model(
-        found.fit(counts, choose_settings(counts, options, counts.known_digest), memory_limit or MEMORY_LIMIT)
-    )
+    settings = choose_settings(counts, options, counts.known_digest)
+    return Model(found.fit(counts, settings, memory_limit or MEMORY_LIMIT))
 
 
 @dataclass(frozen=True)
