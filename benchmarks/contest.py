@@ -68,7 +68,8 @@ class Contest:
         found = []
         for size, name, target in product(sorted(a.sizes, reverse=True), a.rivals, a.targets):
             entry = find(name)
-            if (seed == a.seeds[0] or not entry.once) and (size == min(a.sizes) or not entry.smallest):
+            is_slow = entry.once or (bool(entry.large) and size >= LARGE)
+            if (seed == a.seeds[0] or not is_slow) and (size == min(a.sizes) or not entry.smallest):
                 found.append(Measurement(seed, size, target, name))
         return found
 

@@ -75,7 +75,7 @@ class Entry:
     ours: bool = False
     once: bool = False  # with one seed alone,
     smallest: bool = False  # with the smallest training size alone
-    large: Sequence[dict[str, Any]] = ()  # the settings from LARGE articles on, where trying one takes minutes
+    large: Sequence[dict[str, Any]] = ()  # the settings from LARGE articles on, where it takes minutes: with one seed
 
 
 LARGE = 5000
