@@ -161,9 +161,8 @@ def about(machine: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
     packages = {name.lower(): number for name, number in machine["packages"].items()}
     names = ("numpy", "pyarrow", "numba", "scikit-learn", "fasttext-wheel", "vowpalwabbit", "kenlm")
     versions = [f"{name} {packages[name]}" for name in names if name in packages]
-    minutes = sum(step.get("minutes", 0) for step in found.values())
     lines = [
-        f"{machine['date']}, {machine['processor']}, {machine['cores']} cores, {minutes:.0f} minutes; seeds {seeds}; "
+        f"{machine['date']}, {machine['processor']}, {machine['cores']} cores; seeds {seeds}; "
         f"raregram {machine['raregram']}, Python {machine['python']}, {', '.join(versions)}, "
         f"Debian's fasttext {machine['fasttext']}."
     ]
