@@ -126,7 +126,6 @@ def run(name: str, out: Path, arguments: Any) -> bool:
     if name == "contest":
         words += ["--python", arguments.rivals / "bin/python"]
     print(f"{time.strftime('%H:%M:%S')}  {name}", flush=True)
-    began = time.perf_counter()
     process = subprocess.Popen(list(map(str, words)), cwd=PROJECT)
     try:
         process.wait()
@@ -134,8 +133,6 @@ def run(name: str, out: Path, arguments: Any) -> bool:
         process.terminate()
         process.wait()
         raise
-    if process.returncode == 0 and path.exists():
-        write_json(path, {**json.loads(path.read_text()), "minutes": (time.perf_counter() - began) / 60})
     return path.exists()
 
 
