@@ -62,7 +62,7 @@ class Declared:
             return click.Argument([name], nargs=-1 if several else 1, **settings)
         names = self.names or ["--" + name.replace("_", "-")]
         settings.setdefault("metavar", METAVARS.get(hint))
-        return click.Option([name, *names], multiple=several, is_flag=hint is bool, **settings)
+        return click.Option([name, *names], multiple=several, is_flag=hint is bool or None, **settings)
 
 
 def option(*names: str, show_default: bool = True, **settings: Any) -> Declared:
