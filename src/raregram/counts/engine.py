@@ -232,7 +232,7 @@ class Corpus:
         self, pieces: Pieces, sizes: Ints, column: int, capacity: int, weights: Ints
     ) -> Iterator[tuple[Codes, Ints]]:
         """Cut windows into ranges of a column's codes, of `sizes` windows; a frequent code by the next column."""
-        bounds = _bounds(sizes, min(capacity, RANGE))
+        bounds = _bounds(sizes, min(capacity, max(RANGE, int(sizes.sum()) // MOST_RANGES)))
         range_of = np.repeat(np.arange(len(bounds) - 1, dtype=np.uint16), np.diff(bounds))
         spool = Spool(self.memory_limit // 16, self.beside)
         cuts = []
