@@ -107,3 +107,20 @@ def test_shorter_suffixes_add_up_the_longest(corpus, side, batch):
             assert found == expected
             keys = [key[::-1] if side == "left" else key for key in counts.rows[span].keys.tolist()]
             assert keys == sorted(keys)
+
+
+def test_rare_spans_are_dropped_after_a_subtraction_too(tmp_path):
+    """Also where nothing is left of a batch of the longest suffixes."""
+    one, more = count([list("xab")] * 3, ["LOC", None, None]), count([list("xcd")] * 2, [None, "PER"])
+    with patch.object(storage, "BATCH", 1), patch.object(raregram.counts.rows, "BATCH", 1):
+        storage.write(tmp_path / "t", Combined([one + more, more], [1, -1]).table(min_count=2))
+    assert rg.Counts.load(tmp_path / "t") == one.drop_rare(2)
+
+
+def test_contexts_of_hundreds_of_items_share_as_many():
+    """Suffixes are told apart by how many items rows share, however many these are."""
+    long = ["x"] * 300
+    contexts = [["a", *long], ["b", *long], *([f"{k}"] * 44 + ["x"] * 257 for k in range(3))]
+    counts = rg.Counts.from_contexts(contexts, ["LOC"] + [None] * 4, spans=["suffixes:3", "whole"])
+    rows = counts.rows[suffix(3, 301, "left")]
+    assert (rows.keys.shape, rows.values.tolist()) == ((1, 3), [[5, 1]])

@@ -153,7 +153,7 @@ def add_up_suffixes(parts: Iterable[SpanRows], lengths: Collection[int], n: int,
         if part.span.width in lengths:
             yield part
         shorter = sorted((length for length in lengths if length < part.span.width), reverse=True)
-        if not shorter:
+        if not shorter or not len(part):
             continue
         shared, rows = shared_items(part.keys, side), part
         for length in shorter:
@@ -179,13 +179,13 @@ def _sums(values: npt.NDArray[np.int64], heads: npt.NDArray[np.intp]) -> npt.NDA
     return sums
 
 
-def shared_items(keys: Codes, side: str) -> npt.NDArray[np.uint8]:
+def shared_items(keys: Codes, side: str) -> npt.NDArray[np.uint16]:
     """Return of each row how many items, from the boundary on, are those of the row before; 0 for the first.
 
     >>> shared_items(np.array([[5, 0], [7, 0], [5, 1]], np.int32), "left").tolist()
     [0, 1, 0]
     """
-    shared, same = np.zeros(len(keys), dtype=np.uint8), np.ones(max(len(keys) - 1, 0), dtype=bool)
+    shared, same = np.zeros(len(keys), dtype=np.uint16), np.ones(max(len(keys) - 1, 0), dtype=bool)
     for column in from_boundary(keys, side).T:
         same &= column[1:] == column[:-1]
         shared[1:] += same
