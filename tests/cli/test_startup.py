@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import subprocess
 import sys
 
 import pytest
 
 import raregram as rg
-from raregram.cli.startup import memory_left
+from raregram.cli.startup import hidden, memory_left
 
 PROGRAM = """
 import sys
@@ -45,3 +47,14 @@ def test_a_command_imports_no_pandas_which_can_still_be_imported(tmp_path):
 def test_a_limit_is_for_all_that_the_process_holds():
     assert 10**12 - 10**10 < memory_left(10**12) < 10**12
     assert memory_left(1000) == 250
+
+
+def test_a_hidden_library_is_there_but_not_imported(tmp_path, monkeypatch):
+    """Spark asks for the specifications of libraries, Numba imports them where they are."""
+    (tmp_path / "heavy_library.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    with hidden("heavy_library"):
+        assert importlib.util.find_spec("heavy_library") is not None
+        with pytest.raises(ModuleNotFoundError, match="no command needs heavy_library"):
+            importlib.import_module("heavy_library")
+    assert importlib.import_module("heavy_library").__file__ == str(tmp_path / "heavy_library.py")

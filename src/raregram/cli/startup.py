@@ -5,6 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
 
 
 def memory_left(limit: int) -> int:
@@ -14,17 +18,28 @@ def memory_left(limit: int) -> int:
     return max(limit - resident_bytes(), limit // 4)
 
 
+class _Refusal(Loader):
+    """Finds a library and refuses to load it."""
+
+    def __init__(self, library: str) -> None:
+        self.library = library
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        return ModuleSpec(name, self) if name == self.library else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        raise ModuleNotFoundError(f"no command needs {module.__name__}", name=module.__name__)
+
+
 @contextmanager
 def hidden(library: str) -> Iterator[None]:
-    """Let a library that is not imported yet seem not to be installed, so that no other one imports it."""
-    if library in sys.modules:
-        yield
-        return
-    sys.modules[library] = None  # type: ignore[assignment] # so `import` and `find_spec` find nothing
+    """Let no other library import this one, as if it were not installed."""
+    finder = _Refusal(library)
+    sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
-        del sys.modules[library]
+        sys.meta_path.remove(finder)
 
 
 def set_up_arrow() -> None:
