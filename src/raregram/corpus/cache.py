@@ -91,10 +91,10 @@ def keep(content: Path, folder: Path, digest: str) -> None:
 
 def run_client(command: Sequence[str], work: Path, pattern: str, progress: Progress, advice: str) -> Path:
     """Let a package client work in a folder, and return the file that it brought; `progress` sees the folder grow."""
+    log, size = None, _size(work)
     process = subprocess.Popen(
         command, cwd=work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    log, size = None, _size(work)
     with process:
         while log is None:
             with suppress(subprocess.TimeoutExpired):
