@@ -109,7 +109,7 @@ def test_scores_are_the_same_bit_for_bit(corpus, estimator, side):
     plain = without_loops(lambda: model.log_ratio(asked))
     assert np.array_equal(model.log_ratio(asked), plain)
     assert np.array_equal(model.encode(asked), without_loops(lambda: model.encode(asked)))
-    assert np.array_equal(model.margin(asked), without_loops(lambda: model.margin(asked)))
+    assert np.array_equal(model.interval(asked), without_loops(lambda: model.interval(asked)))
     assert len(set(plain.tolist())) > 1_000
 
 

@@ -190,7 +190,7 @@ def score_columns(name: str, interval: bool) -> pa.Schema:
 def score_input(model: Model, found: Input, level: float | None = None) -> Iterator[Scored]:
     """Yield rows with their scores, a batch at a time; at a row that cannot be scored, first those before it."""
     if level is not None:
-        model.margin([], level)  # raises before anything is read
+        model.interval([], level)  # raises before anything is read
     rows = 0
     if found.contexts is None:
         for documents in found.documents:
@@ -233,9 +233,7 @@ def scores_of(model: Model, ngrams: NGramsLike, level: float | None = None) -> l
     """Return the log ratios of N-grams, and with a level the lower and the upper ends of their intervals."""
     if level is None:
         return [pa.array(model.log_ratio(ngrams))]
-    codes = model.encode(ngrams)
-    middle, margin = model.log_ratio(codes), model.margin(codes, level)
-    return [pa.array(values) for values in (middle, middle - margin, middle + margin)]
+    return [pa.array(values) for values in model.with_interval(ngrams, level)]
 
 
 def ngram_lines(model: Model, ngrams: NGramsLike) -> pa.Array:

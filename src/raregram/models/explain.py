@@ -16,7 +16,17 @@ HEADS = {
     "shape": "each item by itself; where it is rare, it is pulled towards its shape",
     "shapes": "corrected by the shapes next to the boundary: ratio before -> after",
     "items": "corrected by the items next to the boundary: ratio before -> after",
+    "calibration": "calibrated by contexts that were not in the fit: ratio before -> after",
 }
+SUPPORT = {
+    1.0: "hardly any",
+    2.0: "weak",
+    10.0: "moderate",
+    100.0: "moderately strong",
+    1e3: "strong",
+    1e4: "very strong",
+    1e6: "extremely strong",
+}  # evidence, from which ratio on; see `Explanation.sentence`
 NOTES = {"anywhere": " (anywhere)", "none": " (no evidence)"}  # beside an item that is not stored at its position
 
 Line = tuple[str, float | None]  # what is printed, and the term that it shows
@@ -28,7 +38,7 @@ class Term:
 
     `kind` says what the frequencies are of. "item": the item at its position. In a back-off, where it is not stored:
     "anywhere", the item at any position; or else "shape", the item's shape at its position; or else "none". Then
-    "shapes" and "items", suffixes next to the boundary.
+    "shapes" and "items", suffixes next to the boundary. At the end "calibration", which is of no span.
     """
 
     start: int  # the span is items start..end-1, counted from 0
@@ -65,6 +75,7 @@ class Explanation:
     log_ratio: float
     terms: tuple[Term, ...]
     interval: tuple[float, float] | None = None  # of 95 %, where the estimator has one
+    conditions: tuple[str, str] = ("here", "elsewhere")  # see `Settings.conditions`
 
     @property
     def ratio(self) -> float:
@@ -73,7 +84,27 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists and numbers, for JSON."""
-        return {**asdict(self), "ratio": self.ratio}
+        return {**asdict(self), "ratio": self.ratio, "sentence": self.sentence()}
+
+    def sentence(self) -> str:
+        """Say in plain words what the ratio means.
+
+        The verbal scale is that of the European Network of Forensic Science Institutes (ENFSI guideline for
+        evaluative reporting, 2015).
+        """
+        if math.isnan(self.log_ratio):
+            return "There is no evidence: nothing is known about this N-gram."
+        sign = 1 if self.log_ratio >= 0 else -1
+        more, less = self.conditions[::sign]
+        strength = _exp(sign * self.log_ratio)
+        if math.isinf(strength):
+            return f"Only seen {visible(more)}."
+        ends = sorted(_exp(sign * end) for end in self.interval or ())
+        reach = f" (95 % interval: {' to '.join(map(show_ratio, ends))})" if ends else ""
+        words = next(words for least, words in reversed(SUPPORT.items()) if strength >= least)
+        verdict = f"{words} evidence {'for' if sign > 0 else 'against'} {visible(self.target)}"
+        verdict = verdict if strength >= 2 else f"{words} evidence"
+        return f"{show_ratio(strength)} times as likely {visible(more)} as {visible(less)}{reach}: {verdict}."
 
     def headline(self) -> str:
         """Say the result in a line."""
@@ -92,7 +123,8 @@ class Explanation:
     def lines(self) -> list[Line]:
         """Return a line of column heads, then a line for each term, with the term beside it.
 
-        Those of a back-off have heads between them, and a last line that names the longest suffix.
+        Those of a back-off have heads between them, and a line that names the longest suffix. The last line says in
+        plain words what it all means.
         """
         texts = [self._text(term) for term in self.terms]
         text_width = max(map(_columns, texts))
@@ -107,10 +139,10 @@ class Explanation:
             bar = _bar(term.value / scale)
             line = f"{_position(term):>5}  {text}{padding}  {f_nu}  {f_de}  {_value(term):>8}{change}  {bar}"
             lines.append((line.rstrip(), term.value))
-        if heads:
+        if {term.kind for term in self.terms} - {"item", "calibration"}:
             longest = self.longest()
             lines.append((f"longest suffix with evidence: {'none' if longest is None else longest.text}", None))
-        return lines
+        return [*lines, (self.sentence(), None)]
 
     def _repr_html_(self) -> str:
         """Draw the same in a notebook."""
@@ -148,6 +180,11 @@ class Explanation:
         return "\n".join([self.headline(), *(line for line, _ in self.lines())])
 
 
+def calibration_term(before: float, after: float) -> Term:
+    """Return the term that calibration adds to a log ratio."""
+    return Term(0, 0, (), None, None, selected=True, value=after - before, kind="calibration", prior=before)
+
+
 def visible(item: str) -> str:
     """Show an item so that it can neither vanish nor command the terminal."""
     shown = "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in item)
@@ -155,6 +192,8 @@ def visible(item: str) -> str:
 
 
 def _position(term: Term) -> str:
+    if term.kind == "calibration":
+        return ""
     return f"{term.start + 1}" if len(term.items) == 1 else f"{term.start + 1}-{term.end}"
 
 

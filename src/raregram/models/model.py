@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from numbers import Real
 from typing import Any, ClassVar
@@ -19,7 +19,8 @@ from raregram.counts.table import Counts
 from raregram.errors import InputError, ParameterError, must_be, shorten
 from raregram.models import intervals
 from raregram.models.base import COLUMNS, Estimator, Settings
-from raregram.models.explain import Explanation
+from raregram.models.calibration import CALIBRATION, Calibration
+from raregram.models.explain import Explanation, calibration_term
 from raregram.models.ratios import Floats
 from raregram.models.registry import ESTIMATORS, read_settings
 from raregram.options import LEVEL
@@ -50,6 +51,7 @@ class Model:
     remember: ClassVar[bool] = True  # whether tables for encoding texts, and their shapes, may be kept
 
     estimator: Estimator
+    calibration: Calibration | None = None  # what is made of the estimator's log ratios; None: nothing
 
     @property
     def settings(self) -> Settings:
@@ -82,8 +84,8 @@ class Model:
         return self.estimator.nbytes
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the estimator, without what is cached."""
-        return {"estimator": self.estimator}
+        """Return the fields, without what is cached."""
+        return {"estimator": self.estimator, "calibration": self.calibration}
 
     def __repr__(self) -> str:
         """Say what the model is in a line."""
@@ -99,15 +101,17 @@ class Model:
         table = storage.read(path, "model")
         with storage.damage_named(path):
             settings = read_settings(table.header)
+            calibration = Calibration(**table.header[CALIBRATION]) if CALIBRATION in table.header else None
         _check_shape(table.header, path)
         with storage.damage_named(path):
             rows = {part.span: part for part in table.parts}
             _check_rows(settings, rows)
-            return cls(ESTIMATORS[settings.estimator].build(settings, table.items, rows))
+            return cls(ESTIMATORS[settings.estimator].build(settings, table.items, rows), calibration)
 
     def save(self, path: PathLike) -> None:
         """Write a model file, under its final name only when it is whole."""
         rows, header = tuple(self.estimator.rows()), self.settings.header()
+        header |= {} if self.calibration is None else {CALIBRATION: asdict(self.calibration)}
         storage.write(path, SpanTable("model", header, COLUMNS, self.estimator.vocabulary, rows))
 
     def log_ratio(self, ngrams: NGramsLike) -> Floats:
@@ -121,32 +125,52 @@ class Model:
         For `mle` and `direct` it is minus infinity where f_nu is 0; for `mle`, infinite where f_de is 0, and
         NaN where both are 0; `smoothed` with lam = 0 is `mle`.
         """
-        ngrams = _as_sequence(ngrams)
+        return self._calibrated(self._scores(_as_sequence(ngrams)))
+
+    def _scores(self, ngrams: NGramsLike) -> Floats:
+        """Return the estimator's own log ratios."""
         estimator = self._estimator_for(ngrams)
         return np.concatenate([np.empty(0), *map(estimator.score, self._parts(ngrams))])
+
+    def _calibrated(self, log_ratio: Floats) -> Floats:
+        return log_ratio if self.calibration is None else self.calibration.apply(log_ratio)
 
     def ratio(self, ngrams: NGramsLike) -> Floats:
         """Return the likelihood ratio of each N-gram, the exponential of its `log_ratio`."""
         with np.errstate(over="ignore"):
             return np.exp(self.log_ratio(ngrams))
 
+    def probability(self, ngrams: NGramsLike, prior: float | None = None) -> Floats:
+        """Return the probability that the target is next to each N-gram.
+
+        Args:
+            ngrams: as for `log_ratio`.
+            prior: the probability before the N-gram is known, between 0 and 1; None: the target's share of the
+                contexts that the model was fitted on.
+        """
+        s = self.settings
+        if prior is None:
+            prior = s.n_nu / (s.n_nu + s.n_de if s.denominator == "complement" else s.n_de)
+        elif isinstance(prior, bool) or not isinstance(prior, Real) or not 0 < prior < 1:
+            raise must_be("prior", "probability", "a number between 0 and 1", prior)
+        log_ratio = self.log_ratio(ngrams)
+        if s.denominator == "all":
+            return np.asarray(np.minimum(np.exp(log_ratio + np.log(prior)), 1.0))
+        return np.asarray(np.exp(-np.logaddexp(0, -(log_ratio + np.log(prior) - np.log1p(-prior)))))
+
     def interval(self, ngrams: NGramsLike, level: Any = LEVEL.default) -> Floats:
         """Return an interval for the log ratio of each N-gram, (N-grams, 2): its lower and its upper end.
 
-        It comes from the posterior of the frequencies, so it is narrow where much was seen and wide where little was;
-        the log ratio is in its middle.
+        It comes from the posterior of the frequencies, so it is narrow where much was seen and wide where little was.
 
         Args:
             ngrams: as for `log_ratio`.
             level: the probability that the interval is meant to cover.
         """
-        ngrams = _as_sequence(ngrams)
-        codes = self.encode(ngrams)
-        middle, margin = self.log_ratio(codes), self.margin(codes, level)
-        return np.column_stack([middle - margin, middle + margin])
+        return np.column_stack(self.with_interval(ngrams, level)[1:])
 
-    def margin(self, ngrams: NGramsLike, level: Any = LEVEL.default) -> Floats:
-        """Return how far the interval of each N-gram reaches from its log ratio; see `interval`."""
+    def with_interval(self, ngrams: NGramsLike, level: Any = LEVEL.default) -> tuple[Floats, Floats, Floats]:
+        """Return the log ratio of each N-gram, and the lower and the upper end of its interval; see `interval`."""
         if isinstance(level, bool) or not isinstance(level, Real) or not 0 < level < 1:  # type: ignore[operator]
             raise must_be("level", "interval", "a number between 0 and 1", level)
         if not self.estimator.has_variance:
@@ -154,9 +178,11 @@ class Model:
                 f"the estimator {self.settings.estimator!r} has no interval: an N-gram never seen would have none. "
                 "Fit 'backoff', 'product' or 'selective'"
             )
-        ngrams = _as_sequence(ngrams)
-        variances = map(self._estimator_for(ngrams).variance, self._parts(ngrams))
-        return intervals.half_width(np.concatenate([np.empty(0), *variances]), float(level))
+        codes = self.encode(ngrams)
+        variances = map(self._estimator_for(codes).variance, self._parts(codes))
+        margin = intervals.half_width(np.concatenate([np.empty(0), *variances]), float(level))
+        score = self._scores(codes)
+        return self._calibrated(score), self._calibrated(score - margin), self._calibrated(score + margin)
 
     def explain(self, ngram: str | Sequence[str]) -> Explanation:
         """Return the terms of one N-gram's log ratio: one per item, or just one for the whole N-gram."""
@@ -171,9 +197,12 @@ class Model:
         if beyond and not s.pad:
             first = len(beyond) if s.side == "left" else 0
             names, terms = tuple(items), [part for term in terms if (part := term.within(first, len(items)))]
-        log_ratio = float(self.estimator.score(codes)[0])
+        score = self.estimator.score(codes)
+        log_ratio = float(self._calibrated(score)[0])
+        if self.calibration is not None:
+            terms.append(calibration_term(float(score[0]), log_ratio))
         interval = tuple(self.interval(codes)[0].tolist()) if self.estimator.explains_interval else None
-        return Explanation(names, s.target, str(s), log_ratio, tuple(terms), interval)
+        return Explanation(names, s.target, str(s), log_ratio, tuple(terms), interval, s.conditions)
 
     def parse(self, ngrams: NGramsLike, where: Where = nth_ngram) -> NGrams:
         """Split N-grams into items as this model wants them; they may have any length."""

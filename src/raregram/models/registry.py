@@ -9,6 +9,7 @@ from typing import Any
 from raregram.errors import check_choice
 from raregram.models.backoff.estimate import Backoff
 from raregram.models.base import Estimator, Settings
+from raregram.models.calibration import CALIBRATION
 from raregram.models.units import Product, Selective
 from raregram.models.whole import MLE, Direct, Smoothed
 
@@ -25,6 +26,7 @@ def find_estimator(name: str) -> type[Estimator]:
 
 def read_settings(header: Mapping[str, Any]) -> Settings:
     """Return the settings that the header of a model file has; raise `ValueError` if it has anything else."""
+    header = {name: value for name, value in header.items() if name != CALIBRATION}
     params = find_estimator(header["estimator"]).Params
     full = {"tokenize": "whitespace", "lower": False, **header}
     common = {field.name: full[field.name] for field in fields(Settings) if field.name != "params"}

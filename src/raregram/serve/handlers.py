@@ -121,6 +121,7 @@ def explain(registry: Registry, request: schemas.ExplainRequest, check: Check) -
     if served.has_interval:
         interval = served.model.interval([list(found.ngram)], request.level)[0].tolist()
     explanation = found.to_dict()
+    del explanation["conditions"]
     terms = [{**fields, "text": term.text} for fields, term in zip(explanation["terms"], found.terms, strict=True)]
     return dict(finite({**explanation, "interval": interval, "terms": terms}))
 

@@ -25,7 +25,7 @@ class ReadyModel(Model):
     @classmethod
     def of(cls, model: Model) -> ReadyModel:
         """Prepare a model."""
-        ready = cls(model.estimator.prepared())
+        ready = cls(model.estimator.prepared(), model.calibration)
         ready.single([PAD] * model.settings.n)  # builds the tables
         return ready
 
@@ -43,7 +43,8 @@ class ReadyModel(Model):
             nearest, elsewhere = (pair.tolist() for pair in pairs)
             for row, position in enumerate(unknown):
                 codes[position] = (nearest if position == self.settings.nearest else elsewhere)[row]
-        return self.estimator.score_one(codes)
+        score = self.estimator.score_one(codes)
+        return score if self.calibration is None else float(self.calibration.apply([score])[0])
 
     def _look_up(self, items: pa.Array) -> Codes:
         return np.array([self._code_of.get(item, ABSENT) for item in items.to_pylist()], dtype=np.int32)

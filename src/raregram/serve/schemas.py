@@ -104,7 +104,7 @@ class Term(BaseModel):
     f_de: int | None
     selected: bool
     value: Number
-    kind: Literal["item", "anywhere", "shape", "none", "shapes", "items"]
+    kind: Literal["item", "anywhere", "shape", "none", "shapes", "items", "calibration"]
     prior: Number | None
 
 
@@ -116,6 +116,7 @@ class ExplainResponse(BaseModel):
     model: str
     log_ratio: Number
     ratio: Number
+    sentence: str = Field(description="What the ratio means, in plain words.")
     interval: list[Number] | None
     terms: list[Term]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,7 @@ def model_facts(model: Model, path: PathLike, of_file: Facts) -> Facts:
         "target": s.target,
         "estimator": s.estimator,
         **model.estimator.facts(),
+        "calibration": None if model.calibration is None else asdict(model.calibration),
         "denominator": s.denominator,
         "n": s.n,
         "side": s.side,

@@ -36,16 +36,6 @@ export function times(number) {
   return x.toLocaleString("en", { maximumSignificantDigits: 2 });
 }
 
-// A ratio in words, for a model that says what it compares.
-export function ratioInWords(number, { here, elsewhere }) {
-  const x = value(number);
-  if (Number.isNaN(x)) return "the model does not hold this N-gram";
-  if (x === 0) return `never seen ${here}`;
-  if (x === Infinity) return `only seen ${here}`;
-  if (times(x) === "1" || times(1 / x) === "1") return `about as likely ${here} as ${elsewhere}`;
-  return x > 1 ? `${times(x)} times as likely ${here} as ${elsewhere}` : `${times(1 / x)} times less likely ${here} than ${elsewhere}`;
-}
-
 export const count = (number) => (number === null || number === undefined ? "–" : number.toLocaleString("en"));
 
 // An item as it can be seen: a pad, a space and a control character have a sign. Joiners, which emoji and some

@@ -1,6 +1,6 @@
 // The explanation of a gap: bars for the terms, the interval, and what would change it most.
 
-import { bar, count, isSpace, item, make, makeTabs, ngram, ratioInWords, select, shown, signed, times, value } from "./dom.js";
+import { bar, count, isSpace, item, make, makeTabs, ngram, select, shown, signed, times, value } from "./dom.js";
 import { ask } from "./service.js";
 import { context } from "./text.js";
 
@@ -9,6 +9,7 @@ const HEADS = {
   shape: "each item by itself; where it is rare, it is pulled towards its shape",
   shapes: "corrected by the shapes next to the gap: ratio before → after",
   items: "corrected by the items next to the gap: ratio before → after",
+  calibration: "calibrated by contexts that were not in the fit: ratio before → after",
 };
 const NOTES = { anywhere: "anywhere", none: "no evidence" };
 
@@ -60,7 +61,7 @@ export class Why {
     makeTabs(tabs, (tab) => this.choose(models.find((other) => other.name === tab.dataset.name)));
     const close = make("button", { class: "close small", type: "button", "aria-label": "Close", onclick: () => { this.clear(); this.closed(); } }, "✕");
     this.panel.className = `card ${model.colour}`;
-    this.panel.replaceChildren(close, tabs, drawContext(found.ngram, model), ...drawFigure(found, model), drawTerms(found, model), make("h3", {}, "What would change it most"), changes);
+    this.panel.replaceChildren(close, tabs, drawContext(found.ngram, model), ...drawFigure(found), drawTerms(found, model), make("h3", {}, "What would change it most"), changes);
     if (focused) current.focus();
   }
 }
@@ -78,8 +79,8 @@ function drawContext(items, model) {
   return make("p", { class: "context" }, words.map((word) => make("span", { class: "word" }, word)));
 }
 
-function drawFigure(found, model) {
-  const figure = make("div", { class: "figure" }, make("strong", {}, signed(found.log_ratio)), make("span", { class: "soft" }, `log ratio: ${ratioInWords(found.ratio, model)}`));
+function drawFigure(found) {
+  const figure = make("div", { class: "figure" }, make("strong", {}, signed(found.log_ratio)), make("span", { class: "soft" }, found.sentence));
   return found.interval ? [figure, drawInterval(value(found.log_ratio), found.interval)] : [figure];
 }
 
@@ -121,7 +122,7 @@ function drawTerms(found, model) {
 }
 
 function drawTerm(term, items, scale, kind) {
-  const place = term.end - term.start === 1 ? `${term.start + 1}` : `${term.start + 1}–${term.end}`;
+  const place = term.kind === "calibration" ? "" : term.end - term.start === 1 ? `${term.start + 1}` : `${term.start + 1}–${term.end}`;
   return make("tr", { class: term.selected ? "" : "out" },
     make("td", { class: "note" }, place),
     make("td", { class: "text" }, drawWords(term, items, kind)),

@@ -1,0 +1,142 @@
+"""Ratios that mean what they say: a map from a model's log ratios to calibrated ones, learned from held-out contexts.
+
+The calibrated ratio is
+
+    (floor + s) / (1 + s / ceiling),    s = factor * (1 + r)**power_above / (1 + 1/r)**power_below
+
+It grows with r, so a ranking stays as it is, and lies between the floor and the ceiling. For ratios far above 1, s is
+about factor * r**power_above, and far below 1 factor * r**power_below. The powers take back that items which tell the
+same thing were counted as independent. They do so more against the target than for it: few items speak for it, and
+nearly all others a little against it. The floor is there since an unlikely place for the target is a possible one.
+
+The five numbers minimise Cllr over the held-out contexts and two more, the most misleading ones there could be: a
+context of the target with the lowest ratio, and another with the highest. So no ratio is stronger than so many
+contexts can support.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from raregram.errors import InputError
+from raregram.models.ratios import LARGEST_LOG, Floats, log_on_grid
+
+CALIBRATION = "calibration"  # in the header of a model file that has one
+STEP = 2.0**-6  # to which log ratios are rounded while the map is learned
+MOST_STEPS = 500  # of the search
+PRECISION = 1e-10  # of Cllr in nats, where the search ends
+START = (math.log(0.02), 0.0, math.log(0.8), math.log(0.5))  # logarithms of the numbers but the ceiling
+LEAST_LOG, MOST_LOG = -40.0, 40.0  # of all numbers: far beyond what contexts can tell
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A monotone map of log ratios."""
+
+    floor: float  # the lowest ratio
+    factor: float
+    power_above: float  # of ratios far above 1,
+    power_below: float  # and far below
+    ceiling: float | None  # the highest ratio; None: there is none
+    targets: int  # held-out contexts from which it was learned, at the target
+    others: int  # and elsewhere
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for numbers that no contexts give, in a file that someone made by hand."""
+        least = {"floor": 0.0, "factor": 0.0, "power_above": 0.0, "power_below": 0.0, "targets": 1, "others": 1}
+        if self.ceiling is not None:
+            least["ceiling"] = self.floor
+        for name, bound in least.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not bound <= value < math.inf:
+                raise ValueError(f"the {name} of a calibration is {value}")
+
+    def apply(self, log_ratio: npt.ArrayLike) -> Floats:
+        """Return calibrated log ratios, rounded as log ratios are; NaN ("no evidence") stays."""
+        x = np.clip(np.asarray(log_ratio, dtype=np.float64), -LARGEST_LOG, LARGEST_LOG)
+        above = np.log1p(np.exp(x))
+        powered = self.factor * np.exp(
+            np.minimum(self.power_above * above + self.power_below * (x - above), LARGEST_LOG)
+        )
+        bound = 0.0 if self.ceiling is None else 1 / self.ceiling
+        return log_on_grid((self.floor + powered) / (1 + bound * powered))
+
+
+def learn(log_ratio: Floats, f_nu: npt.ArrayLike, f_de: npt.ArrayLike, bounded: bool = True) -> Calibration:
+    """Learn the map from contexts that were not in the fit.
+
+    Args:
+        log_ratio: of each context.
+        f_nu: how often it stands at the target,
+        f_de: and how often elsewhere.
+        bounded: whether ratios are to be no stronger than so many contexts can support.
+
+    >>> scores = np.repeat([-4.0, -2.0, 0.0, 2.0, 4.0], 100)
+    >>> odds = np.exp(scores / 2)  # the ratios themselves are too strong
+    >>> learn(scores, 1000 * odds / (1 + odds), 1000 / (1 + odds)).apply([-2, 0, 2]).round(1)
+    array([-1.,  0.,  1.])
+    """
+    nu, de = np.asarray(f_nu, dtype=np.float64), np.asarray(f_de, dtype=np.float64)
+    targets, others = float(nu.sum()), float(de.sum())
+    if not targets or not others:
+        missing = "at the target" if not targets else "elsewhere"
+        raise InputError(f"no held-out context is {missing}: a model cannot be calibrated with these")
+    rounded, group = np.unique(np.rint(np.nan_to_num(log_ratio) / STEP), return_inverse=True)
+    x = np.clip(rounded * STEP, -LARGEST_LOG, LARGEST_LOG)
+    weights = np.bincount(group, nu) / (targets + bounded), np.bincount(group, de) / (others + bounded)
+    misleading = (1 / (targets + 1), 1 / (others + 1)) if bounded else (0.0, 0.0)
+    theta = _search(np.array([*START, -math.log(others + 1)]), x, weights, misleading)
+    floor, factor, above, below, bound = np.exp(theta).tolist()
+    ceiling = max(1 / bound, floor) if bounded else None  # below the floor, the map would fall
+    return Calibration(floor, factor, above, below, ceiling, round(targets), round(others))
+
+
+def _search(theta: Floats, x: Floats, weights: tuple[Floats, Floats], misleading: tuple[float, float]) -> Floats:
+    """Minimise Cllr, in nats, by the method of Levenberg and Marquardt; the numbers come as their logarithms."""
+    free = slice(0, 5 if misleading[1] else 4)
+    loss, gradient, curvature = _cllr(theta, x, weights, misleading)
+    damping = 1e-3
+    for _ in range(MOST_STEPS):
+        some = curvature[free, free]
+        scale = np.diag(np.maximum(np.diag(some), 1e-12))
+        step = np.clip(np.linalg.solve(some + damping * scale, -gradient[free]), -1, 1)  # one factor of e at a time
+        tried = theta.copy()
+        tried[free] = np.clip(theta[free] + step, LEAST_LOG, MOST_LOG)
+        better = _cllr(tried, x, weights, misleading)
+        if better[0] < loss:
+            gained = loss - better[0]
+            theta, (loss, gradient, curvature), damping = tried, better, max(damping / 10, 1e-9)
+            if gained < PRECISION:
+                break
+        elif damping > 1e12:
+            break
+        else:
+            damping *= 10
+    return theta
+
+
+def _cllr(
+    theta: Floats, x: Floats, weights: tuple[Floats, Floats], misleading: tuple[float, float]
+) -> tuple[float, Floats, Floats]:
+    """Return the loss at some numbers, its gradient and its curvature (Gauss and Newton's)."""
+    log_floor, log_factor, _, _, log_bound = theta
+    bounded, positive = bool(misleading[1]), np.logaddexp(0, x)
+    up, down = math.exp(theta[2]) * positive, math.exp(theta[3]) * (x - positive)
+    above = np.clip(up + down + log_factor, -LARGEST_LOG, LARGEST_LOG)
+    y = np.logaddexp(log_floor, above)
+    of_floor = np.exp(log_floor - y)
+    capped = np.exp(log_bound + above - np.logaddexp(0, log_bound + above)) if bounded else np.zeros_like(x)
+    y = y - np.logaddexp(0, log_bound + above) if bounded else y
+    inner = 1 - of_floor - capped
+    slopes = np.stack([of_floor, inner, inner * up, inner * down, -capped])
+    # Behind the contexts, the two misleading ones: at the floor and at the ceiling.
+    y, slopes = np.append(y, [log_floor, -log_bound]), np.hstack([slopes, [[1, 0], [0, 0], [0, 0], [0, 0], [0, -1]]])
+    nu, de = np.append(weights[0], [misleading[0], 0]), np.append(weights[1], [0, misleading[1]])
+    p = np.exp(-np.logaddexp(0, -y))
+    loss = nu @ np.logaddexp(0, -y) + de @ np.logaddexp(0, y)
+    residual, weight = de * p - nu * (1 - p), (nu + de) * p * (1 - p)
+    return float(loss), slopes @ residual, (slopes * weight) @ slopes.T

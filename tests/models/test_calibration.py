@@ -1,0 +1,175 @@
+"""Calibrated log ratios: the map, how it is learned, and models that have it."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+import raregram as rg
+from raregram.errors import FileError, InputError, ParameterError
+from raregram.measure.synthetic import SyntheticCorpus
+from raregram.models.calibration import Calibration, learn
+from raregram.models.explain import Explanation
+
+MAP = Calibration(0.01, 0.9, 0.8, 0.5, 5_000.0, 10, 1000)
+number = st.floats(1e-3, 1e3)
+power, once = st.floats(0.01, 3), st.just(1)
+ceilings = st.none() | number.map(lambda x: x + 1e3)
+maps = st.builds(Calibration, number, number, power, power, ceilings, once, once)
+
+
+def held_out(rng, size, power=0.6, offset=0.3):
+    """Return scores whose true log ratios are known, and how often each was seen at the target and elsewhere."""
+    others = rng.normal(-1.0, 2.0, size)
+    truth = np.exp(offset + power * others)
+    targets = rng.choice(others, size // 10, p=truth / truth.sum())  # then the ratio is `truth`, up to a factor
+    scores = np.concatenate([targets, others])
+    return scores, np.repeat([1, 0], [len(targets), size]), np.repeat([0, 1], [len(targets), size])
+
+
+@given(maps, st.lists(st.floats(-600, 600) | st.sampled_from([-np.inf, np.inf]), min_size=2))
+def test_the_map_is_monotone_and_keeps_within_its_bounds(calibration, scores):
+    scores = np.sort(scores)
+    found = calibration.apply(scores)
+    assert (np.diff(found) >= 0).all()
+    assert (found >= np.log(calibration.floor) - 1e-9).all()
+    assert np.array_equal(found, [calibration.apply([score])[0] for score in scores])  # one by one, bit for bit
+    if calibration.ceiling is not None:
+        assert (found <= np.log(calibration.ceiling) + 1e-9).all()
+
+
+def test_no_evidence_stays_no_evidence():
+    assert np.isnan(MAP.apply([np.nan])).all()
+
+
+def test_known_ratios_are_recovered_in_value():
+    rng = np.random.default_rng(5)
+    scores, nu, de = held_out(rng, 200_000)
+    calibration = learn(scores, nu, de)
+    x = np.linspace(-4, 3, 15)
+    truth = 0.6 * x - np.log(np.exp(0.6 * rng.normal(-1.0, 2.0, 10**6)).mean())
+    assert np.abs(calibration.apply(x) - truth).max() < 0.1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_other_numbers_are_better(seed):
+    """SciPy's search, from another start, finds no lower Cllr."""
+    scores, nu, de = held_out(np.random.default_rng(seed), 20_000, power=0.3 + 0.3 * seed)
+    scores = np.rint(scores * 64) / 64
+
+    def loss(calibration):
+        y = calibration.apply(scores)
+        ends = np.logaddexp(0, -np.log(calibration.floor)), np.logaddexp(0, np.log(calibration.ceiling))
+        at_targets, elsewhere = nu @ np.logaddexp(0, -y) + ends[0], de @ np.logaddexp(0, y) + ends[1]
+        return at_targets / (nu.sum() + 1) + elsewhere / (de.sum() + 1)
+
+    def build(theta):
+        floor, factor, above, below, bound = np.exp(np.clip(theta, -30, 30))
+        return Calibration(floor, factor, above, below, 1 / bound, 1, 1)
+
+    other = minimize(lambda theta: loss(build(theta)), [-3, 0, -0.3, -0.3, -6], method="Nelder-Mead",
+                     options={"maxiter": 4000, "maxfev": 4000})  # fmt: skip
+    assert loss(learn(scores, nu, de)) < other.fun + 1e-6
+
+
+def test_no_ratio_is_stronger_than_the_contexts_support():
+    """Where all held-out contexts are told apart, the bounds go by how many there are."""
+    for targets, others in ((10, 100), (1_000, 1_000), (1_000, 100_000)):
+        scores = np.repeat([8.0, -8.0], [targets, others])
+        nu, de = np.repeat([1, 0], [targets, others]), np.repeat([0, 1], [targets, others])
+        low, high = np.exp(learn(scores, nu, de).apply([-np.inf, np.inf]))
+        assert 0.2 / targets < low < 5 / targets
+        assert others / 5 < high < others * 5
+        free = learn(scores, nu, de, bounded=False)
+        assert free.ceiling is None
+        assert np.exp(free.apply([8.0]))[0] > high
+
+
+def test_scores_that_mislead_become_worth_nothing():
+    scores, nu, de = held_out(np.random.default_rng(3), 5_000)
+    found = learn(-scores, nu, de).apply(np.linspace(-9, 9, 50))
+    assert (np.diff(found) >= 0).all()
+    assert np.abs(found).max() < 0.2
+
+
+def test_contexts_of_one_kind_cannot_calibrate():
+    for nu, de, missing in (([0, 0], [1, 1], "at the target"), ([1, 1], [0, 0], "elsewhere")):
+        with pytest.raises(InputError, match=f"no held-out context is {missing}"):
+            learn(np.array([0.0, 1.0]), nu, de)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    source = SyntheticCorpus.make(items=300, n=4, seed=5)
+    contexts, at_target = source.sample(500, 3_000, seed=6)
+    texts = source.texts(contexts)
+    counts = rg.Counts.from_contexts(texts, np.where(at_target, "LOC", "O"))
+    return texts, {name: rg.fit(counts, "LOC", name) for name in ("backoff", "selective", "product")}
+
+
+@pytest.mark.parametrize("name", ["backoff", "selective", "product"])
+def test_a_calibrated_model(fitted, name, tmp_path):
+    """It scores, explains, saves and loads; a ranking is as before."""
+    texts, plain = fitted[0][:300], fitted[1][name]
+    model = replace(plain, calibration=MAP)
+    scores = model.log_ratio(texts)
+    assert np.array_equal(scores, MAP.apply(plain.log_ratio(texts)))
+    assert np.array_equal(np.argsort(scores, kind="stable"), np.argsort(plain.log_ratio(texts), kind="stable"))
+    assert np.array_equal(model.interval(texts), MAP.apply(plain.interval(texts)))
+    model.save(tmp_path / "m.rgm")
+    for again in (rg.Model.load(tmp_path / "m.rgm"), pickle.loads(pickle.dumps(model))):
+        assert again.calibration == MAP
+        assert np.array_equal(again.log_ratio(texts), scores)
+    for text, score in zip(texts[:20], scores, strict=False):
+        found = model.explain(text)
+        assert found.log_ratio == score == sum(term.value for term in found.terms)
+        assert [term.kind for term in found.terms].count("calibration") == 1
+        assert found.terms[-1].prior == plain.log_ratio([text])[0]
+        assert "calibrated by contexts that were not in the fit" in str(found)
+        assert "calibrated" in found._repr_html_()
+
+
+def test_a_damaged_calibration_is_refused(fitted, tmp_path, monkeypatch):
+    monkeypatch.setattr(Calibration, "__post_init__", lambda self: None)
+    replace(fitted[1]["backoff"], calibration=replace(MAP, power_above=-1.0)).save(tmp_path / "m.rgm")
+    monkeypatch.undo()
+    with pytest.raises(FileError, match="damaged"):
+        rg.Model.load(tmp_path / "m.rgm")
+
+
+def test_probabilities(fitted):
+    texts, model = fitted[0][:50], fitted[1]["backoff"]
+    odds = model.ratio(texts) * 0.25
+    assert model.probability(texts, prior=0.2) == pytest.approx(odds / (1 + odds))
+    assert model.probability(texts) == pytest.approx(model.probability(texts, prior=500 / 3_500))
+    for prior in (0, 1, -0.1, "a", True):
+        with pytest.raises(ParameterError, match="a number between 0 and 1"):
+            model.probability(texts, prior=prior)
+
+
+@pytest.mark.parametrize(
+    ("log_ratio", "said"),
+    [
+        (np.log(3.21), "3.21 times as likely before LOC as elsewhere: weak evidence for LOC."),
+        (-np.log(27.2), "27.2 times as likely elsewhere as before LOC: moderate evidence against LOC."),
+        (np.log(1.2), "1.2 times as likely before LOC as elsewhere: hardly any evidence."),
+        (np.log(5e6), "5,000,000 times as likely before LOC as elsewhere: extremely strong evidence for LOC."),
+        (np.inf, "Only seen before LOC."),
+        (-np.inf, "Only seen elsewhere."),
+        (np.nan, "There is no evidence: nothing is known about this N-gram."),
+    ],
+)
+def test_a_ratio_is_said_in_words(log_ratio, said):
+    explanation = Explanation(("in",), "LOC", "a model", log_ratio, (), None, ("before LOC", "elsewhere"))
+    assert explanation.sentence() == said
+
+
+def test_the_sentence_tells_the_interval_of_the_ratio_it_tells():
+    explanation = Explanation(("in",), "LOC", "a model", -np.log(4), (), (-np.log(8), -np.log(2)), ("here", "there"))
+    assert "4 times as likely there as here (95 % interval: 2 to 8)" in explanation.sentence()
