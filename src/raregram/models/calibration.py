@@ -30,7 +30,8 @@ STEP = 2.0**-6  # to which log ratios are rounded while the map is learned
 MOST_STEPS = 500  # of the search
 PRECISION = 1e-10  # of Cllr in nats, where the search ends
 START = (math.log(0.02), 0.0, math.log(0.8), math.log(0.5))  # logarithms of the numbers but the ceiling
-LEAST_LOG, MOST_LOG = -40.0, 40.0  # of all numbers: far beyond what contexts can tell
+LEAST_LOG = -40.0  # of all numbers: far beyond what contexts can tell
+MOST_LOG = np.array([0.0, 40.0, 40.0, 40.0, 0.0])  # 1 is between the floor and the ceiling
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def learn(log_ratio: Floats, f_nu: npt.ArrayLike, f_de: npt.ArrayLike, bounded: 
     misleading = (1 / (targets + 1), 1 / (others + 1)) if bounded else (0.0, 0.0)
     theta = _search(np.array([*START, -math.log(others + 1)]), x, weights, misleading)
     floor, factor, above, below, bound = np.exp(theta).tolist()
-    ceiling = max(1 / bound, floor) if bounded else None  # below the floor, the map would fall
+    ceiling = 1 / bound if bounded else None
     return Calibration(floor, factor, above, below, ceiling, round(targets), round(others))
 
 
@@ -105,7 +106,7 @@ def _search(theta: Floats, x: Floats, weights: tuple[Floats, Floats], misleading
         scale = np.diag(np.maximum(np.diag(some), 1e-12))
         step = np.clip(np.linalg.solve(some + damping * scale, -gradient[free]), -1, 1)  # one factor of e at a time
         tried = theta.copy()
-        tried[free] = np.clip(theta[free] + step, LEAST_LOG, MOST_LOG)
+        tried[free] = np.clip(theta[free] + step, LEAST_LOG, MOST_LOG[free])
         better = _cllr(tried, x, weights, misleading)
         if better[0] < loss:
             gained = loss - better[0]
