@@ -77,6 +77,9 @@ SPANS: Option[tuple[str, ...]] = Option(
     "Spans to count: units, suffixes:LENGTH, shapes:LENGTH, whole; separated by commas.",
 )
 PAD: Option[bool] = Option("pad", False, "Pad contexts that reach beyond the ends of a document.")
+FOLDS: Option[int] = Option(
+    "folds", 0, "Count in so many folds of documents, by which `fit` calibrates the ratios; 0 for none.", at_most=10
+)
 MIN_COUNT: Option[int] = Option(
     "min_count", 1, "Drop spans of two or more items that were seen less often.", at_least=1
 )

@@ -21,7 +21,7 @@ GROUPS = {
         "item_column", "tag_column", "sentences", "on_error",
     ),
     "Tagger": ("tagger", "pipeline", "stanford"),
-    "Contexts": ("n", "targets", "target", "side", "kind", "tokenize", "lower", "spans", "pad", "min_count"),
+    "Contexts": ("n", "targets", "target", "side", "kind", "tokenize", "lower", "spans", "pad", "min_count", "folds"),
     "Estimator": (
         "estimator", "lam", "criterion", "size", "unseen", "seed", "keep_seen", "tau", "unit_lam", "longest",
         "shapes", "max_bytes", "by", "k", "criteria", "sizes", "lams", "priors", "taus",

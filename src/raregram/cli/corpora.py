@@ -131,6 +131,7 @@ def count(
     lower: cli.Lower = options.LOWER.default,
     pad: Annotated[bool, option("--pad", help=options.PAD.help)] = options.PAD.default,
     min_count: Annotated[int, option(help=options.MIN_COUNT.help)] = options.MIN_COUNT.default,
+    folds: Annotated[int, option(help=options.FOLDS.help)] = options.FOLDS.default,
     labels: Annotated[str | None, described(help="Rename labels, e.g. 'GPE=LOC,PERSON=PER'.")] = None,
     format: cli.Format = None,  # noqa: A002 - the option's name
     split: cli.Split = options.SPLIT.default,
@@ -181,6 +182,7 @@ def count(
             spans=tuple(cli.parse_names(spans) or []),
             pad=pad,
             min_count=min_count,
+            folds=folds,
             labels=cli.parse_pairs(labels) or None,
         ),
         Options(

@@ -26,6 +26,7 @@ from raregram.errors import InputError, ParameterError, check_choice, check_coun
 from raregram.options import (
     DENOMINATOR,
     ENGINE,
+    FOLDS,
     KIND,
     LOWER,
     MIN_COUNT,
@@ -69,6 +70,7 @@ def count(
     pad: bool = False,
     shape: str | None = None,
     min_count: int = MIN_COUNT.default,
+    folds: int = FOLDS.default,
     labels: Mapping[str, str] | None = None,
     on_error: OnError = ON_ERROR.default,
     threads: int | None = None,
@@ -103,6 +105,8 @@ def count(
         pad: give a context also to boundaries with fewer than n items beside them.
         shape: the name of a shape function in `raregram.text.shapes.SHAPES`; None for the one of this kind of items.
         min_count: drop spans of two and more items that were seen less often.
+        folds: count in so many folds of documents, by which `raregram.fit` calibrates its ratios; 0 for none. The
+            whole N-grams are counted, too. Not on Spark.
         labels: other names for labels, e.g. {"GPE": "LOC"}.
         on_error: "stop" at a document that cannot be counted, or "skip" it.
         threads: how many to use; None for one a processor.
@@ -133,6 +137,7 @@ def count(
         pad=pad,
         shape=shape,
         min_count=min_count,
+        folds=folds,
         labels=labels,
     )
     log = ReadingLog(on_error)
@@ -247,6 +252,11 @@ class CountJob:
         from raregram.spark.session import errors_explained
         from raregram.spark.sources import open_source
 
+        if self.settings.folds:
+            raise ParameterError(
+                "folds are counted on one machine; on Spark, leave them out, and calibrate the model with held-out "
+                "documents: `raregram calibrate`"
+            )
         options = self._batched(MEMORY_LIMIT)
         with errors_explained():
             samples = [

@@ -45,7 +45,24 @@ class Encoded:
     labels: set[str]  # that windows could have
     documents: int  # also those that are too short
     longest: int  # items of the longest document
+    number: Ints  # (documents,) how many have begun in this batch before; -1: it goes on from the batch before
+    begun: int  # documents that begin in this batch, also those that are too short
     usual: Weight = ONCE
+
+    def some(self, chosen: npt.NDArray[np.bool_]) -> Encoded:
+        """Return some of the documents."""
+        first, kept = np.cumsum(self.lengths) - self.lengths, np.where(chosen, self.lengths, 0)
+        document = np.searchsorted(first, self.special, side="right") - 1
+        moved = self.special + (np.cumsum(kept) - kept - first)[document]
+        special = chosen[document]
+        return replace(
+            self,
+            codes=self.codes[np.repeat(chosen, self.lengths)],
+            lengths=self.lengths[chosen],
+            special=moved[special],
+            weight=self.weight[special],
+            number=self.number[chosen],
+        )
 
 
 def encode_documents(documents: Documents, settings: CountSettings, log: ReadingLog) -> Encoded:
@@ -58,6 +75,7 @@ def encode_documents(documents: Documents, settings: CountSettings, log: Reading
     labels, special, weight, weights = _labelled_windows(documents, lengths, first, settings, log)
     everything = () if settings.everything is None else (settings.everything,)
     vocabulary, codes = _encode(items, lengths, long)
+    begins = np.ones(len(documents), dtype=bool) if documents.begins is None else documents.begins
     return Encoded(
         vocabulary,
         codes,
@@ -68,6 +86,8 @@ def encode_documents(documents: Documents, settings: CountSettings, log: Reading
         labels.union(everything),
         documents=len(documents) if documents.ends is None else int(documents.ends.sum()),
         longest=int(lengths.max(initial=0)),
+        number=np.cumsum(begins)[long] - 1,
+        begun=int(begins.sum()),
         usual=(1, tuple((name, 1) for name in everything)),
     )
 
@@ -135,6 +155,8 @@ def _encode_contexts(
         labels,
         documents=rows,
         longest=settings.n,
+        number=np.flatnonzero(kept),
+        begun=rows,
     )
 
 

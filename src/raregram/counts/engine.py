@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ from raregram.atomic import temporary_base, write_errors_named
 from raregram.corpus.labels import check_labels
 from raregram.counts.encode import ONCE, Encoded, Weight
 from raregram.counts.kernel import Batch, CountSettings, Layer, count_suffixes, count_units, windows_of
-from raregram.counts.rows import SpanRows, add_up_suffixes
+from raregram.counts.rows import SpanRows, add_up_suffixes, from_boundary, join_rows
 from raregram.counts.spans import Span
 from raregram.counts.storage import SpanTable
 from raregram.counts.table import Ints, check_total, counts_columns
@@ -95,14 +95,14 @@ class Corpus:
         self.settings, self.threads = settings, threads
         self.memory_limit = memory_limit or MEMORY_LIMIT
         self.beside = beside or Path(tempfile.gettempdir(), "a temporary file")
-        self.vocabulary: dict[str, int] = {}
+        self.vocabulary = {str(fold): fold for fold in range(settings.folds)}  # a fold is named in keys by an item
         self.labels = {name for name in (settings.everything, *(settings.targets or ())) if name is not None}
         self.weights: dict[Weight, int] = {ONCE: 0}
-        self.windows: dict[int, int] = {}  # how many there are of each weight
+        self.windows: Counter[tuple[int, int]] = Counter()  # how many there are of each fold and weight
         self.spool = Spool(self.memory_limit // 16, self.beside)
-        # Of each batch: the numbers of items, documents and special windows, and the usual weight.
-        self.sizes: list[tuple[int, int, int, int]] = []
-        self.documents = self.longest = 0
+        # Of each batch: the numbers of items, documents and special windows, the usual weight, and the fold.
+        self.sizes: list[tuple[int, int, int, int, int]] = []
+        self.documents = self.longest = self.begun = 0
 
     def add(self, encoded: Encoded) -> None:
         """Add a batch."""
@@ -111,8 +111,13 @@ class Corpus:
         self.labels |= encoded.labels
         if self.settings.targets is None:
             check_labels(self.labels)
-        if not len(encoded.codes):
-            return
+        fold_of = (self.begun + encoded.number) % max(self.settings.folds, 1)
+        self.begun += encoded.begun
+        for fold in np.unique(fold_of).tolist():
+            self._add(encoded if self.settings.folds == 0 else encoded.some(fold_of == fold), fold)
+
+    def _add(self, encoded: Encoded, fold: int) -> None:
+        """Add documents of one fold."""
         known, names = self.vocabulary, encoded.items.to_pylist()
         codes = np.array([known.setdefault(name, len(known)) for name in names], dtype=np.int32)[encoded.codes]
         usual, *weights = (
@@ -120,12 +125,12 @@ class Corpus:
         )
         weight = np.array(weights, dtype=np.int32)[encoded.weight]
         others = int((encoded.lengths - (self.settings.n - 1)).sum()) - len(weight)
-        self.windows[usual] = self.windows.get(usual, 0) + others
+        self.windows[fold, usual] += others
         for kind, times in enumerate(np.bincount(weight).tolist()):
-            self.windows[kind] = self.windows.get(kind, 0) + times
+            self.windows[fold, kind] += times
         lengths, special = encoded.lengths.astype(np.int32), encoded.special.astype(np.int32)
         self.spool.append(np.concatenate([codes, lengths, special, weight]))
-        self.sizes.append((len(codes), len(lengths), len(special), usual))
+        self.sizes.append((len(codes), len(lengths), len(special), usual, fold))
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -135,27 +140,28 @@ class Corpus:
     @property
     def totals(self) -> list[int]:
         """How many contexts there are, in all and at each target."""
-        totals = dict.fromkeys(("", *self.targets), 0)
-        kinds = list(self.weights)
-        for kind, windows in self.windows.items():
-            of_all, at_targets = kinds[kind]
-            totals[""] += windows * of_all
-            for target, times in at_targets:
-                totals[target] += windows * times
-        return list(totals.values())
+        return list(map(int, self._fold_totals().sum(axis=0)))
+
+    def _fold_totals(self) -> Ints:
+        """Return the same for each fold; for one, if there are none."""
+        totals = np.zeros((max(self.settings.folds, 1), 1 + len(self.targets)), dtype=np.int64)
+        matrix = self._matrix() + np.eye(1, totals.shape[1], dtype=np.int64)
+        for (fold, kind), windows in self.windows.items():
+            totals[fold] += windows * matrix[kind]
+        return totals
 
     def table(self, only: Span | None = None, keep_rare: bool = False) -> SpanTable:
         """Count all spans that a table stores, or only one; the rows come as a stream.
 
         Rare ones are left out, if the settings say so, unless they are to be added to those of other tables.
         """
-        totals = self.totals
+        totals, folds = self.totals, self._fold_totals().tolist() if self.settings.folds else []
         check_total(totals[0])
         items, parts = self._count(only)
         if self.settings.min_count > 1 and not keep_rare:
             parts = (part if part.span.width == 1 else part.at_least(self.settings.min_count) for part in parts)
         return SpanTable(
-            "counts", self.settings.header(self.targets, totals), counts_columns(self.targets), items, parts
+            "counts", self.settings.header(self.targets, totals, folds), counts_columns(self.targets), items, parts
         )
 
     def _count(self, only: Span | None) -> tuple[pa.Array, Iterator[SpanRows]]:
@@ -165,17 +171,22 @@ class Corpus:
         names = pa.array(list(self.vocabulary), pa.string())
         distinct, codes = build_vocabulary(names)
         layer = Layer("item", distinct, codes, codes)
+        of_folds = codes[: self.settings.folds]  # the codes of their names, which stand first in the vocabulary
+        recode = partial(_recode, side=self.settings.side, folds=of_folds)
         if self.settings.shape is None:
-            return distinct, chain(_only(self._units(layer), only), self._suffixes(layer, only))
+            rows = chain(_only(self._units(layer), only), self._suffixes(layer, only))
+            return distinct, recode(rows, np.arange(len(distinct), dtype=np.int32)) if self.settings.folds else rows
         shapes, codes = build_vocabulary(pa.concat_arrays(shapes_of(names, self.settings.shape)))
         of_shapes = Layer("shape", shapes, codes[len(names) :], codes[: len(names)])
         shape_units = list(self._units(of_shapes))
-        used = np.unique(np.concatenate([part.keys for part in shape_units]))
+        nearest = 0 if self.settings.side == "right" else -1
+        used = np.unique(np.concatenate([part.keys[:, nearest] for part in shape_units]))
         items, into = build_vocabulary(pa.concat_arrays([distinct, shapes.take(pa.array(used))]))
         final = np.zeros(len(shapes), dtype=np.int32)  # of every shape among the items
         final[used] = into[len(distinct) :]
-        units = chain(_recode(self._units(layer), into), _recode(shape_units, final))
-        longer = chain(_recode(self._suffixes(layer, only), into), _recode(self._suffixes(of_shapes, only), final))
+        recode = partial(recode, folds=into[of_folds])
+        units = chain(recode(self._units(layer), into), recode(shape_units, final))
+        longer = chain(recode(self._suffixes(layer, only), into), recode(self._suffixes(of_shapes, only), final))
         return items, chain(_only(units, only), longer)
 
     def _matrix(self) -> Ints:
@@ -189,16 +200,26 @@ class Corpus:
         return matrix
 
     def _batches(self) -> Iterator[Batch]:
-        for which, (items, documents, special, usual) in enumerate(self.sizes):
+        for which, (items, documents, special, usual, fold) in enumerate(self.sizes):
             parts = np.split(self.spool.read(which), np.cumsum([items, documents, special]))
             codes, lengths, special_windows, weight = parts
-            yield Batch(codes, lengths, special_windows, weight, usual, self.settings.n)
+            named = fold if self.settings.folds else None
+            yield Batch(codes, lengths, special_windows, weight, usual, self.settings.n, named)
 
     def _units(self, layer: Layer) -> Iterator[SpanRows]:
         """Count the units, as much of the vocabulary at a time as memory allows."""
-        weights = self._matrix()
-        most_codes = max(self.memory_limit // 6 // (8 * (weights.shape[1] + 2)), SMALLEST_RANGE)
-        return count_units(self._batches, layer, self.settings, weights, most_codes)
+        weights, folds = self._matrix(), max(self.settings.folds, 1)
+        most_codes = max(self.memory_limit // 6 // (8 * folds * (weights.shape[1] + 2)), SMALLEST_RANGE)
+        if not self.settings.folds:
+            return count_units(self._batches, layer, self.settings, weights, most_codes)
+
+        def of_fold(fold: int) -> Iterator[Batch]:
+            return (batch for batch in self._batches() if batch.fold == fold)
+
+        counted = (
+            count_units(partial(of_fold, fold), layer, self.settings, weights, most_codes) for fold in range(folds)
+        )
+        return (_with_folds(parts, self.settings.side) for parts in zip(*counted, strict=True))
 
     def _suffixes(self, layer: Layer, only: Span | None) -> Iterator[SpanRows]:
         """Count the suffixes of two and more items or shapes, or only one of them."""
@@ -211,7 +232,7 @@ class Corpus:
             partial(count_suffixes, longest, self.settings.side, *windows)
             for windows in self._ranges(layer, longest, self._matrix())
         )
-        lengths = {span.width for span in wanted}
+        lengths = {span.width + bool(self.settings.folds) for span in wanted}
         return add_up_suffixes(in_threads(ranges, self.threads), lengths, self.settings.n, self.settings.side)
 
     def _ranges(self, layer: Layer, span: Span, weights: Ints) -> Iterator[tuple[Codes, Ints]]:
@@ -262,9 +283,22 @@ def _only(parts: Iterable[SpanRows], only: Span | None) -> Iterator[SpanRows]:
     return (part for part in parts if only in (None, part.span) and len(part))
 
 
-def _recode(parts: Iterable[SpanRows], codes: Codes) -> Iterator[SpanRows]:
-    """Yield rows with other codes."""
-    return (SpanRows(part.span, codes[part.keys], part.values) for part in parts)
+def _recode(parts: Iterable[SpanRows], codes: Codes, side: str, folds: Codes) -> Iterator[SpanRows]:
+    """Yield rows with other codes, of items and of folds."""
+    for part in parts:
+        keys = codes[part.keys]
+        if len(folds):
+            from_boundary(keys, side)[:, -1] = folds[from_boundary(part.keys, side)[:, -1]]
+        yield SpanRows(part.span, keys, part.values)
+
+
+def _with_folds(parts: Sequence[SpanRows], side: str) -> SpanRows:
+    """Put the rows of one span in all folds together."""
+    fold = np.repeat(np.arange(len(parts), dtype=np.int32), [len(part) for part in parts])
+    rows = join_rows(parts[0].span, parts, 0)
+    order = np.argsort(rows.keys[:, 0], kind="stable")
+    keys = from_boundary(np.column_stack([rows.keys[:, 0], fold]), side)
+    return SpanRows(rows.span, np.ascontiguousarray(keys[order]), rows.values[order])
 
 
 def _read_parts(spool: Spool, parts: Sequence[tuple[int, int, int]]) -> Iterator[Codes]:

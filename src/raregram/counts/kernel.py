@@ -24,7 +24,8 @@ from raregram.counts.rows import SpanRows, from_boundary, stored_spans
 from raregram.counts.sorting import Order, group_rows
 from raregram.counts.spans import LayerName, Span, parse_spans, shape_name
 from raregram.counts.table import Ints, counts_header
-from raregram.options import KIND, LOWER, MIN_COUNT, SIDE, SPANS, TOKENIZE, N
+from raregram.errors import ParameterError, must_be
+from raregram.options import FOLDS, KIND, LOWER, MIN_COUNT, SIDE, SPANS, TOKENIZE, N
 from raregram.text.tokenize import Tokenizer, window_starts
 from raregram.text.vocabulary import Codes, Encoder
 
@@ -45,6 +46,7 @@ class CountSettings:
     everything: str | None = None  # a target to which all contexts belong: one of two plain samples
     tokenize: str = TOKENIZE.default
     lower: bool = LOWER.default
+    folds: int = FOLDS.default  # in how many folds documents are counted, which needs the whole N-grams; 0: in none
 
     def __post_init__(self) -> None:
         """Raise `ParameterError` for whatever is out of its range."""
@@ -52,6 +54,11 @@ class CountSettings:
         SIDE.check(self.side, "a count")
         self.tokenizer.check("a count")
         MIN_COUNT.check(self.min_count, "a count")
+        FOLDS.check(self.folds, "a count")
+        if self.folds == 1:
+            raise must_be("folds", "a count", "0, or from 2 on", self.folds)
+        if self.folds and self.min_count > 1:
+            raise ParameterError("a table in folds has all spans: leave min_count out, or folds")
         object.__setattr__(self, "shape", shape_name(self.all_spans, self.kind, self.shape))
 
     @cached_property
@@ -67,7 +74,7 @@ class CountSettings:
     @property
     def all_spans(self) -> list[Span]:
         """All spans, shorter ones first."""
-        return parse_spans(self.spans, self.n, self.side)
+        return parse_spans((*self.spans, "whole") if self.folds else self.spans, self.n, self.side)
 
     @property
     def stored(self) -> list[Span]:
@@ -79,9 +86,11 @@ class CountSettings:
         """The position next to the boundary."""
         return self.n - 1 if self.side == "left" else 0
 
-    def header(self, targets: Sequence[str], totals: Sequence[int]) -> dict[str, Any]:
-        """Return the header of the count table with these targets and totals."""
-        return counts_header(self, self.all_spans, targets, totals)
+    def header(
+        self, targets: Sequence[str], totals: Sequence[int], folds: Sequence[Sequence[int]] = ()
+    ) -> dict[str, Any]:
+        """Return the header of the count table with these targets and totals, in all and of each fold."""
+        return counts_header(self, self.all_spans, targets, totals, folds)
 
 
 @dataclass(frozen=True)
@@ -94,6 +103,7 @@ class Batch:
     weight: Codes  # (windows with another weight than most,)
     usual: int  # the weight of all other windows
     n: int
+    fold: int | None = None  # of all documents; None: there are no folds
 
     def starts(self) -> Ints:
         """Return where each window begins in `codes`."""
@@ -172,15 +182,17 @@ def _tally(counts: Ints, found: Codes, times: int) -> None:
 def windows_of(batch: Batch, layer: Layer, settings: CountSettings, length: int) -> Codes:
     """Return the codes of suffixes, from the boundary on, in all windows, and the weights of these.
 
-    The result is (length + 1, windows).
+    The result is (length + 1, windows), and with folds (length + 2, windows): the fold comes before the weights.
     """
     starts = batch.starts()
     codes = layer.codes[batch.codes]
-    found = np.empty((length + 1, len(starts)), dtype=np.int32)
+    found = np.empty((length + (1 if batch.fold is None else 2), len(starts)), dtype=np.int32)
     layer.nearest_codes[batch.codes].take(starts + settings.nearest, out=found[0])
     step = -1 if settings.side == "left" else 1
     for distance in range(1, length):
         codes.take(starts + (settings.nearest + step * distance), out=found[distance])
+    if batch.fold is not None:
+        found[-2] = batch.fold
     found[-1] = batch.weights(starts)
     return found
 

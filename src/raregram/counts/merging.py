@@ -31,10 +31,14 @@ class Combined:
     def __init__(self, tables: Sequence[Counts], signs: Sequence[int]) -> None:
         for other in tables[1:]:
             check_mergeable(tables[0], other)
+        if len({len(table.folds) for table in tables}) > 1:  # then they share no folds
+            tables = [table.of_folds() for table in tables]
         self.tables, self.signs, self.subtracts = tables, signs, min(signs) < 0
         self.spans = list(tables[0].rows.stored)
         self.totals = np.sum([sign * table.totals for table, sign in zip(tables, signs, strict=True)], axis=0)
         check_total(int(self.totals[0]))
+        folds = [sign * np.array(table.folds) for table, sign in zip(tables, signs, strict=True)]
+        self.folds = tuple(tuple(totals) for totals in np.sum(folds, axis=0).tolist())
         self.items, codes = build_vocabulary(pa.concat_arrays([table.items for table in tables]))
         self._codes = np.split(codes, np.cumsum([len(table.items) for table in tables])[:-1])
         self._kept = np.arange(len(self.items), dtype=np.int32)
@@ -54,20 +58,22 @@ class Combined:
     def counts(self) -> Counts:
         """Return the result as a table in memory."""
         rows = (join_rows(span, list(self.stream(span)), len(self.totals)) for span in self.spans)
-        return replace(self.tables[0], totals=self.totals).with_rows(rows, self.items)
+        return replace(self.tables[0], totals=self.totals, folds=self.folds).with_rows(rows, self.items)
 
     def table(self, min_count: int = 1) -> SpanTable:
         """Return the result as a stream of rows, without spans of two and more items that are rarer than this."""
         check_count("min_count", "merge", min_count)
-        first = replace(self.tables[0], min_count=max(min_count, *(table.min_count for table in self.tables)))
-        header = counts_header(first, first.spans, first.targets, self.totals.tolist())
-        wanted = stored_spans(first.spans, first.min_count)
+        first, folds = self.tables[0], self.folds if min_count == 1 else ()
+        spans = stored_spans(first.spans, min_count)
+        header = counts_header(
+            replace(first, min_count=min_count), first.spans, first.targets, self.totals.tolist(), folds
+        )
         rows = (
             part if part.span.width == 1 else part.at_least(min_count)
             for source in self.spans
             for part in add_up_suffixes(
                 self.stream(source),
-                {span.width for span in wanted if first.rows.sources[span] == source},
+                {span.width + bool(folds) for span in spans if first.rows.sources[span] == source},
                 first.n,
                 first.side,
             )

@@ -3,6 +3,10 @@
 Rows are sorted from the boundary on: by the item next to it, then by the one beyond that, and so on. So all rows of a
 suffix that share a shorter suffix are neighbours, and the frequencies of the shorter one are their sums. A table
 stores units and the longest suffixes; the suffixes between them are added up when they are asked for.
+
+A table may be counted in folds: then documents belong to one of a few folds, and a stored row tells how often a span
+was seen in one of them. The fold stands beyond the last item of its key, so that the rows of all folds are neighbours
+and add up as those of longer suffixes do.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ class SpanRows:
     """The rows of one span, sorted by `keys` from the boundary on; these are distinct."""
 
     span: Span
-    keys: Codes  # (rows, width) in the order of the text
+    keys: Codes  # (rows, width) in the order of the text; (rows, width + 1) with a fold
     values: npt.NDArray[np.int64]  # (rows, columns)
 
     def __len__(self) -> int:
@@ -86,11 +90,45 @@ class RowsInMemory:
         return sum(len(part) for parts in self.parts.values() for part in parts)
 
 
+class RowsOfFolds:
+    """The stored rows of a table of some folds, added up: what counting their documents alone would have given."""
+
+    def __init__(self, stored: StoredSpans, folds: Collection[int], n: int, side: str, columns: int) -> None:
+        self.stored, self.folds, self.n, self.side, self.columns = stored, list(folds), n, side, columns
+
+    def __getitem__(self, span: Span) -> SpanRows:
+        """Return the rows of a span."""
+        return join_rows(span, list(self.stream(span)), self.columns)
+
+    def __contains__(self, span: object) -> bool:
+        """Whether there is such a span."""
+        return span in self.stored
+
+    def __iter__(self) -> Iterator[Span]:
+        """Yield the spans."""
+        return iter(self.stored)
+
+    def stream(self, span: Span) -> Iterator[SpanRows]:
+        """Yield the rows of a span, some at a time."""
+        return add_up_suffixes(self._chosen(span), [span.width], self.n, self.side)
+
+    def num_rows(self) -> int:
+        """Return the number of rows of all spans."""
+        return sum(len(part) for span in self for part in self.stream(span))
+
+    def _chosen(self, span: Span) -> Iterator[SpanRows]:
+        for part in self.stored.stream(span):
+            fold = from_boundary(part.keys, self.side)[:, -1]
+            yield part[np.isin(fold, self.folds)]
+
+
 class CountRows(Mapping[Span, SpanRows]):
     """The rows of all spans: those that are stored, and the shorter suffixes, which add them up."""
 
-    def __init__(self, stored: StoredSpans, spans: Iterable[Span], n: int, side: str, columns: int) -> None:
-        self.stored, self.n, self.side, self.columns = stored, n, side, columns
+    def __init__(
+        self, stored: StoredSpans, spans: Iterable[Span], n: int, side: str, columns: int, folded: bool = False
+    ) -> None:
+        self.stored, self.n, self.side, self.columns, self.folded = stored, n, side, columns, folded
         self.sources = {span: self._source(span) for span in spans}
 
     def _source(self, span: Span) -> Span:
@@ -105,7 +143,7 @@ class CountRows(Mapping[Span, SpanRows]):
 
     def __getitem__(self, span: Span) -> SpanRows:
         """Return the rows of a span."""
-        if self.sources[span] == span:
+        if self.sources[span] == span and not self.folded:
             return self.stored[span]
         return join_rows(span, list(self.stream([span])), self.columns)
 
@@ -150,16 +188,17 @@ def add_up_suffixes(parts: Iterable[SpanRows], lengths: Collection[int], n: int,
     """
     last: dict[int, SpanRows] = {}  # of each length, the last row: it may go on in the next part
     for part in parts:
-        if part.span.width in lengths:
+        width = part.keys.shape[1]
+        if width in lengths:
             yield part
-        shorter = sorted((length for length in lengths if length < part.span.width), reverse=True)
+        shorter = sorted((length for length in lengths if length < width), reverse=True)
         if not shorter or not len(part):
             continue
         shared, rows = shared_items(part.keys, side), part
         for length in shorter:
             heads = np.flatnonzero(shared < length)
             keys = rows.keys[:, -length:] if side == "left" else rows.keys[:, :length]
-            span = suffix(length, n, side, part.span.layer)
+            span = part.span if length == part.span.width else suffix(length, n, side, part.span.layer)
             shared, rows = shared[heads], SpanRows(span, keys[heads], _sums(rows.values, heads))
             before, rest = last.get(length), rows
             if before is not None and (before.keys == rows.keys[:1]).all():

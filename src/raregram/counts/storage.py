@@ -136,7 +136,7 @@ def write(path: PathLike, table: SpanTable) -> None:
 def _to_batch(part: SpanRows, columns: Any, table: SpanTable, schema: pa.Schema) -> pa.RecordBatch:
     """Lay rows of one span out as a record batch whose items are codes."""
     start, end = part.span.columns(table.n)
-    offsets = pa.array(np.arange(len(part) + 1, dtype=np.int32) * part.span.width)
+    offsets = pa.array(np.arange(len(part) + 1, dtype=np.int32) * part.keys.shape[1])
     codes = pa.DictionaryArray.from_arrays(pa.array(part.keys.ravel()), table.items)
     positions = (pa.array(np.full(len(part), place, dtype=np.int16)) for place in (start, end))
     values = (pa.array(column, schema.field(3).type) for column in columns)
@@ -164,7 +164,7 @@ class StoredRows(Mapping[Span, SpanRows]):
         self, path: PathLike, reader: pa.RecordBatchFileReader, head: dict[str, Any], spans: list[Span]
     ) -> None:
         self.path, self.reader, self.head = path, reader, head
-        n = int(head["header"]["n"])
+        n, self._folded = int(head["header"]["n"]), "folds" in head["header"]
         every = {*spans, *(Span.from_columns(start, end, n) for start, end, _, _ in head["batches"])}
         self._batches: dict[Span, list[int]] = {span: [] for span in sorted(every, key=span_order)}
         for number, (start, end, _, _) in enumerate(head["batches"]):
@@ -187,7 +187,7 @@ class StoredRows(Mapping[Span, SpanRows]):
         """Read and check batches, which are all of a span."""
         sizes = [self.head["batches"][number][2] for number in numbers]
         # Filled batch by batch: memory that is new to a process costs more than copying.
-        keys = np.empty((sum(sizes), span.width), dtype=np.int32)
+        keys = np.empty((sum(sizes), span.width + self._folded), dtype=np.int32)
         values = np.empty((sum(sizes), len(self.head["columns"])), dtype=np.int64)
         for number, size, end in zip(numbers, sizes, np.cumsum(sizes).tolist(), strict=True):
             keys[end - size : end], columns = self._read_batch(span, number)
@@ -211,7 +211,7 @@ class StoredRows(Mapping[Span, SpanRows]):
         batch = self.reader.get_batch(number)
         batch.validate()
         items = batch.column("items").values
-        keys = np.asarray(items.indices).reshape(size, span.width)
+        keys = np.asarray(items.indices).reshape(size, span.width + self._folded)
         columns = [np.asarray(batch.column(name)) for name in self.head["columns"]]
         if _checksum(keys, columns) != checksum:
             raise FileError(f"{self.path} is damaged or was altered: its content does not match its checksum")

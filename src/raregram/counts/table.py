@@ -5,7 +5,7 @@ It is all that any estimator needs. Two tables merge by adding and subtract exac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -16,16 +16,16 @@ import pyarrow as pa
 
 from raregram.corpus.labels import target_names
 from raregram.counts import storage
-from raregram.counts.rows import CountRows, RowsInMemory, SpanRows, StoredSpans, row_bytes, stored_spans
+from raregram.counts.rows import CountRows, RowsInMemory, RowsOfFolds, SpanRows, StoredSpans, row_bytes, stored_spans
 from raregram.counts.sorting import group_rows
 from raregram.counts.spans import Span, parse_spans, span_names, tuple_of, unit_spans
 from raregram.counts.storage import SpanTable, StoredRows
-from raregram.errors import InputError, check_choice, check_count, name_some
+from raregram.errors import InputError, check_choice, check_count, must_be, name_some
 from raregram.options import DENOMINATOR, KIND, LOWER, MIN_COUNT, SIDE, SPANS, TOKENIZE
 from raregram.remote import PathLike
 from raregram.text.ngrams import NGrams, NGramsLike, Where, as_sequence, nth_ngram, parse_ngrams
 from raregram.text.tokenize import Tokenizer
-from raregram.text.vocabulary import Codes
+from raregram.text.vocabulary import Codes, encode_items
 
 if TYPE_CHECKING:
     from raregram.counts.encode import Encoded
@@ -55,6 +55,7 @@ class Counts:
     shape: str | None = None  # the name of the shape function, where shapes are counted
     tokenize: str = "whitespace"
     lower: bool = False
+    folds: tuple[tuple[int, ...], ...] = ()  # the totals of each fold, if the table was counted in folds
     known_digest: str | None = field(default=None, repr=False)  # of a table that was read from a file
 
     @classmethod
@@ -189,12 +190,13 @@ class Counts:
             targets=tuple(head["targets"]),
             totals=np.array(head["totals"], dtype=np.int64),
             items=table.items,
-            rows=CountRows(stored, spans, int(head["n"]), str(head["side"]), columns),
+            rows=CountRows(stored, spans, int(head["n"]), str(head["side"]), columns, "folds" in head),
             pad=bool(head["pad"]),
             min_count=int(head["min_count"]),
             shape=head["shape"],
             tokenize=head.get("tokenize", "whitespace"),
             lower=head.get("lower", False),
+            folds=tuple(tuple(int(total) for total in totals) for totals in head.get("folds", ())),
         )
 
     def save(self, path: PathLike) -> None:
@@ -291,9 +293,8 @@ class Counts:
             self._header() == other._header()
             and self.items.equals(other.items)
             and all(
-                np.array_equal(part.keys, other.rows[part.span].keys)
-                and np.array_equal(part.values, other.rows[part.span].values)
-                for part in self._stored_parts()
+                np.array_equal(part.keys, others.keys) and np.array_equal(part.values, others.values)
+                for part, others in zip(self._stored_parts(), other._stored_parts(), strict=True)
             )
         )
 
@@ -327,7 +328,21 @@ class Counts:
         """Return the table without spans of two and more items that were seen less often than `min_count`."""
         check_count("min_count", "drop_rare", min_count)
         rows = [part if part.span.width == 1 else part.at_least(min_count) for part in self.rows.values()]
-        return replace(self.with_rows(rows), min_count=max(int(min_count), self.min_count))
+        table = replace(self, folds=()).with_rows(rows)
+        return replace(table, min_count=max(int(min_count), self.min_count))
+
+    def of_folds(self, folds: Collection[int] | None = None) -> Counts:
+        """Return the table of the documents of some folds, of all if there is no choice; it has no folds any more."""
+        if not self.folds and folds is None:
+            return self
+        chosen = range(len(self.folds)) if folds is None else folds
+        if not chosen or not set(chosen) <= set(range(len(self.folds))):
+            raise must_be("folds", "this count table", f"some of {list(range(len(self.folds)))}", folds)
+        totals = np.array([self.folds[fold] for fold in chosen], dtype=np.int64).sum(axis=0)
+        codes = encode_items(pa.array([str(fold) for fold in chosen], pa.string()), self.items).tolist()
+        stored = RowsOfFolds(self.rows.stored, codes, self.n, self.side, len(totals))
+        rows = CountRows(stored, self.spans, self.n, self.side, len(totals))
+        return replace(self, rows=rows, totals=totals, folds=(), known_digest=None)
 
     def with_targets(self, targets: Sequence[str]) -> Counts:
         """Return this table with columns for exactly these targets, zeros for those that it does not have.
@@ -337,12 +352,13 @@ class Counts:
         names = target_names(targets)
         columns = [0, *(1 + self.targets.index(name) if name in self.targets else -1 for name in names)]
         rows = [SpanRows(part.span, part.keys, _pick(part.values, columns)) for part in self._stored_parts()]
-        return replace(self, targets=names, totals=_pick(self.totals, columns)).with_rows(rows)
+        folds = tuple(tuple(_pick(np.array(totals), columns).tolist()) for totals in self.folds)
+        return replace(self, targets=names, totals=_pick(self.totals, columns), folds=folds).with_rows(rows)
 
     def with_rows(self, rows: Iterable[SpanRows], items: pa.Array | None = None) -> Counts:
         """Return a table with other rows, and maybe other items."""
         stored = RowsInMemory(rows)
-        every = CountRows(stored, self.spans, self.n, self.side, len(self.totals))
+        every = CountRows(stored, self.spans, self.n, self.side, len(self.totals), bool(self.folds))
         return replace(self, rows=every, items=self.items if items is None else items, known_digest=None)
 
     def _stored_parts(self) -> Iterator[SpanRows]:
@@ -363,25 +379,38 @@ class Counts:
 
     def _header(self) -> dict[str, Any]:
         """What a count file says about itself, beside its rows."""
-        return counts_header(self, self.spans, self.targets, self.totals.tolist())
+        return counts_header(self, self.spans, self.targets, self.totals.tolist(), self.folds)
 
     def as_table(self, every: bool = False) -> SpanTable:
-        """Return the table as files store it, or with the rows of every span."""
-        parts = self.rows.stream(self.spans if every else stored_spans(self.spans, self.min_count))
-        return SpanTable("counts", self._header(), counts_columns(self.targets), self.items, parts)
+        """Return the table as files store it; or with the rows of every span, and no folds."""
+        columns = counts_columns(self.targets)
+        if every:
+            header = replace(self, folds=())._header()
+            return SpanTable("counts", header, columns, self.items, self.rows.stream(self.spans))
+        stored = (
+            part
+            for span in stored_spans(self.spans, self.min_count)
+            for part in (self.rows.stored.stream(span) if self.folds else self.rows.stream([span]))
+        )
+        return SpanTable("counts", self._header(), columns, self.items, stored)
 
 
 def counts_header(
-    layout: Any, spans: Sequence[Span], targets: Sequence[str], totals: Sequence[int]
+    layout: Any,
+    spans: Sequence[Span],
+    targets: Sequence[str],
+    totals: Sequence[int],
+    folds: Sequence[Sequence[int]] = (),
 ) -> dict[str, Any]:
-    """Return the header of a count file; `layout` is a table or the settings of one."""
+    """Return the header of a count file; `layout` is a table or the settings of one, and `folds` their totals."""
     named = {name: getattr(layout, name) for name in ("n", "side", "pad", "min_count", "shape")}
     counted = {
         "spans": [list(span.columns(layout.n)) for span in spans],
         "targets": list(targets),
         "totals": list(totals),
     }
-    return {**named, "items": layout.kind, **layout.tokenizer.header(), **counted}
+    in_folds = {"folds": [list(totals) for totals in folds]} if folds else {}
+    return {**named, "items": layout.kind, **layout.tokenizer.header(), **counted, **in_folds}
 
 
 def _length_of_first(ngrams: NGramsLike, n: int | None, tokenizer: Tokenizer, where: Where) -> int:
@@ -442,6 +471,8 @@ def _check_sound(counts: Counts) -> None:
     if outside or not set(units) <= set(counts.spans) or len(counts.totals) != 1 + len(counts.targets):
         raise ValueError("the header does not fit the rows")
     check_total(int(counts.totals[0]))
+    if counts.folds and not np.array_equal(np.sum(counts.folds, axis=0), counts.totals):
+        raise ValueError("the folds do not add up")
     if counts.totals.min() < 0 or counts.totals.max() > counts.totals[0]:
         raise ValueError("a target has more contexts than there are")
     if not isinstance(counts.rows.stored, StoredRows):  # those are checked as they are read

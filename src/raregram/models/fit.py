@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from raregram.counts.count import ContextOptions, read_counts
 from raregram.counts.engine import MEMORY_LIMIT
 from raregram.counts.table import Counts
 from raregram.errors import InputError, ParameterError, check_choice, check_count
 from raregram.models.base import Settings
+from raregram.models.calibration import Calibration, learn
 from raregram.models.model import Model
 from raregram.models.registry import find_estimator
 from raregram.options import DENOMINATOR, ESTIMATOR, SEED, TAU, UNSEEN, Denominator, EstimatorName, Unseen
@@ -41,6 +44,8 @@ def fit(
     longest: int | None = None,
     shapes: bool | None = None,
     max_bytes: int | None = None,
+    calibrate: bool | None = None,
+    bounded: bool = True,
     memory_limit: int | None = None,
 ) -> Model:
     """Fit an estimator of the likelihood ratio of a target's contexts.
@@ -71,6 +76,10 @@ def fit(
         longest: the longest suffix; None: the longest that was counted.
         shapes: whether to back off to shapes; None: yes.
         max_bytes: how many bytes the model may take in memory; its file takes less, but for very small ones.
+        calibrate: whether to learn from the table's folds what a ratio is worth in documents that were not in the
+            fit; None: yes for "backoff", "selective" and "product", if the table was counted in folds.
+        bounded: whether calibrated ratios are to be no stronger than so many contexts can support; see
+            `raregram.models.calibration`.
         memory_limit: bytes to use, about; a larger table, which is read from a file, is fitted in several passes.
 
     >>> counts = Counts.from_contexts(["lives in", "said that", "was in"], ["LOC", None, "LOC"])
@@ -88,8 +97,36 @@ def fit(
         "tau": tau, "unit_lam": unit_lam, "longest": longest, "shapes": shapes, "max_bytes": max_bytes,
     }  # fmt: skip
     options = FitOptions(target, estimator, denominator, parameters)
-    settings = choose_settings(counts, options, counts.known_digest)
-    return Model(found.fit(counts, settings, memory_limit or MEMORY_LIMIT))
+    settings, limit = choose_settings(counts, options, counts.known_digest), memory_limit or MEMORY_LIMIT
+    model = Model(found.fit(counts, settings, limit))
+    if calibrate is None:
+        calibrate = bool(counts.folds) and found.has_variance
+    return replace(model, calibration=_learn_from_folds(counts, options, bounded, limit)) if calibrate else model
+
+
+def _learn_from_folds(counts: Counts, options: FitOptions, bounded: bool, memory_limit: int) -> Calibration:
+    """Score the documents of each fold by a model of the others, and learn what the scores are worth."""
+    found = find_estimator(options.estimator)
+    if not found.has_variance:
+        raise ParameterError(
+            f"the estimator {options.estimator!r} cannot be calibrated: its ratios may be 0 or infinite. "
+            "Fit 'backoff', 'selective' or 'product'"
+        )
+    if not counts.folds:
+        raise ParameterError(
+            "this table was not counted in folds, by which a model is calibrated: count again with --folds 5 "
+            "(folds=5), or calibrate with held-out documents (`raregram calibrate`)"
+        )
+    scores, frequencies = [], []
+    for fold in range(len(counts.folds)):
+        rest = counts.of_folds([other for other in range(len(counts.folds)) if other != fold])
+        held_out = counts.of_folds([fold])
+        settings = choose_settings(rest, options, None)
+        model, rows = Model(found.fit(rest, settings, memory_limit)), held_out.rows[held_out.whole]
+        scores.append(model.log_ratio(model.encode_rows(held_out.items, rows.keys)))
+        frequencies.append(held_out.frequencies(rows, settings.target, settings.denominator))
+    f_nu, f_de = (np.concatenate(column) for column in zip(*frequencies, strict=True))
+    return learn(np.concatenate(scores), f_nu, f_de, bounded)
 
 
 @dataclass(frozen=True)
