@@ -84,7 +84,7 @@ class Combined:
         """Yield the rows of a span in order, some at a time."""
 
         def rows(table: Counts, codes: Codes, sign: int) -> Iterator[SpanRows]:
-            for part in table.rows.stored.stream(span):
+            for part in table.rows.stream_stored(span):
                 yield SpanRows(span, codes[part.keys], part.values if sign > 0 else -part.values)
 
         streams = list(map(rows, self.tables, self._codes, self.signs))

@@ -90,45 +90,21 @@ class RowsInMemory:
         return sum(len(part) for parts in self.parts.values() for part in parts)
 
 
-class RowsOfFolds:
-    """The stored rows of a table of some folds, added up: what counting their documents alone would have given."""
-
-    def __init__(self, stored: StoredSpans, folds: Collection[int], n: int, side: str, columns: int) -> None:
-        self.stored, self.folds, self.n, self.side, self.columns = stored, list(folds), n, side, columns
-
-    def __getitem__(self, span: Span) -> SpanRows:
-        """Return the rows of a span."""
-        return join_rows(span, list(self.stream(span)), self.columns)
-
-    def __contains__(self, span: object) -> bool:
-        """Whether there is such a span."""
-        return span in self.stored
-
-    def __iter__(self) -> Iterator[Span]:
-        """Yield the spans."""
-        return iter(self.stored)
-
-    def stream(self, span: Span) -> Iterator[SpanRows]:
-        """Yield the rows of a span, some at a time."""
-        return add_up_suffixes(self._chosen(span), [span.width], self.n, self.side)
-
-    def num_rows(self) -> int:
-        """Return the number of rows of all spans."""
-        return sum(len(part) for span in self for part in self.stream(span))
-
-    def _chosen(self, span: Span) -> Iterator[SpanRows]:
-        for part in self.stored.stream(span):
-            fold = from_boundary(part.keys, self.side)[:, -1]
-            yield part[np.isin(fold, self.folds)]
-
-
 class CountRows(Mapping[Span, SpanRows]):
     """The rows of all spans: those that are stored, and the shorter suffixes, which add them up."""
 
     def __init__(
-        self, stored: StoredSpans, spans: Iterable[Span], n: int, side: str, columns: int, folded: bool = False
+        self,
+        stored: StoredSpans,
+        spans: Iterable[Span],
+        n: int,
+        side: str,
+        columns: int,
+        folded: bool = False,  # whether what is stored is in folds
+        chosen: Sequence[int] | None = None,  # the codes of those folds that this table is of; None: of all
     ) -> None:
-        self.stored, self.n, self.side, self.columns, self.folded = stored, n, side, columns, folded
+        self.stored, self.n, self.side, self.columns = stored, n, side, columns
+        self.folded, self.chosen = folded, chosen
         self.sources = {span: self._source(span) for span in spans}
 
     def _source(self, span: Span) -> Span:
@@ -167,7 +143,18 @@ class CountRows(Mapping[Span, SpanRows]):
         for span in spans:
             lengths.setdefault(self.sources[span], set()).add(span.width)
         for source, wanted in lengths.items():
-            yield from add_up_suffixes(self.stored.stream(source), wanted, self.n, self.side)
+            yield from add_up_suffixes(self._read(source), wanted, self.n, self.side)
+
+    def stream_stored(self, span: Span) -> Iterator[SpanRows]:
+        """Yield the rows of a stored span as a file of this table has them: in folds, if it is of all of them."""
+        return self.stored.stream(span) if self.chosen is None else self.stream([span])
+
+    def _read(self, span: Span) -> Iterator[SpanRows]:
+        for part in self.stored.stream(span):
+            if self.chosen is None:
+                yield part
+            else:
+                yield part[np.isin(from_boundary(part.keys, self.side)[:, -1], self.chosen)]
 
 
 def stored_spans(spans: Sequence[Span], min_count: int) -> list[Span]:

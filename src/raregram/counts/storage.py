@@ -198,7 +198,8 @@ class StoredRows(Mapping[Span, SpanRows]):
     def stream(self, span: Span) -> Iterator[SpanRows]:
         """Yield the rows of a span batch by batch, without keeping them."""
         if span in self._read:
-            yield self._read[span]
+            rows = self._read[span]
+            yield from (rows[first : first + BATCH] for first in range(0, len(rows), BATCH))
             return
         for number in self._batches[span]:
             with damage_named(self.path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from raregram.corpus.labels import target_names
 from raregram.counts import storage
-from raregram.counts.rows import CountRows, RowsInMemory, RowsOfFolds, SpanRows, StoredSpans, row_bytes, stored_spans
+from raregram.counts.rows import CountRows, RowsInMemory, SpanRows, StoredSpans, row_bytes, stored_spans
 from raregram.counts.sorting import group_rows
 from raregram.counts.spans import Span, parse_spans, span_names, tuple_of, unit_spans
 from raregram.counts.storage import SpanTable, StoredRows
@@ -257,7 +258,7 @@ class Counts:
     @property
     def num_rows(self) -> int:
         """Number of rows that are stored."""
-        return self.rows.stored.num_rows()
+        return sum(map(len, self._stored_parts())) if self.rows.chosen else self.rows.stored.num_rows()
 
     @property
     def nbytes(self) -> int:
@@ -340,8 +341,7 @@ class Counts:
             raise must_be("folds", "this count table", f"some of {list(range(len(self.folds)))}", folds)
         totals = np.array([self.folds[fold] for fold in chosen], dtype=np.int64).sum(axis=0)
         codes = encode_items(pa.array([str(fold) for fold in chosen], pa.string()), self.items).tolist()
-        stored = RowsOfFolds(self.rows.stored, codes, self.n, self.side, len(totals))
-        rows = CountRows(stored, self.spans, self.n, self.side, len(totals))
+        rows = CountRows(self.rows.stored, self.spans, self.n, self.side, len(totals), folded=True, chosen=codes)
         return replace(self, rows=rows, totals=totals, folds=(), known_digest=None)
 
     def with_targets(self, targets: Sequence[str]) -> Counts:
@@ -363,7 +363,7 @@ class Counts:
 
     def _stored_parts(self) -> Iterator[SpanRows]:
         """Yield the rows that are stored."""
-        return (self.rows.stored[span] for span in self.rows.stored)
+        return (self.rows[span] if self.rows.chosen else self.rows.stored[span] for span in self.rows.stored)
 
     def to_arrow(self) -> pa.Table:
         """Return all rows: start and end of the span, items, and the frequencies, in all and at each target."""
@@ -387,11 +387,7 @@ class Counts:
         if every:
             header = replace(self, folds=())._header()
             return SpanTable("counts", header, columns, self.items, self.rows.stream(self.spans))
-        stored = (
-            part
-            for span in stored_spans(self.spans, self.min_count)
-            for part in (self.rows.stored.stream(span) if self.folds else self.rows.stream([span]))
-        )
+        stored = chain.from_iterable(map(self.rows.stream_stored, stored_spans(self.spans, self.min_count)))
         return SpanTable("counts", self._header(), columns, self.items, stored)
 
 

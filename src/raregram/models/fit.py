@@ -18,6 +18,7 @@ from raregram.models.model import Model
 from raregram.models.registry import find_estimator
 from raregram.options import DENOMINATOR, ESTIMATOR, SEED, TAU, UNSEEN, Denominator, EstimatorName, Unseen
 
+ROW_BYTES = 128  # of a stored row of a count table in memory, at most
 PARAMETERS: dict[str, Any] = {
     **dict.fromkeys(("criterion", "size", "lam", "unit_lam", "longest", "shapes", "max_bytes")),
     "unseen": UNSEEN.default,
@@ -117,6 +118,9 @@ def _learn_from_folds(counts: Counts, options: FitOptions, bounded: bool, memory
             "this table was not counted in folds, by which a model is calibrated: count again with --folds 5 "
             "(folds=5), or calibrate with held-out documents (`raregram calibrate`)"
         )
+    if counts.rows.stored.num_rows() * ROW_BYTES < memory_limit:
+        for span in counts.rows.stored:  # read once and kept, since every fold needs them
+            _ = counts.rows.stored[span]
     scores, frequencies = [], []
     for fold in range(len(counts.folds)):
         rest = counts.of_folds([other for other in range(len(counts.folds)) if other != fold])

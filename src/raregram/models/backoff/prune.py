@@ -59,7 +59,7 @@ def partitions(counts: Counts, settings: Settings, memory_limit: int) -> list[Ne
 
     A suffix is judged by shorter ones and by those of its shapes, so items go with their shapes.
     """
-    number = min(counts.num_rows * ROW_BYTES // memory_limit + 1, MOST_PASSES)
+    number = min(counts.rows.stored.num_rows() * ROW_BYTES // memory_limit + 1, MOST_PASSES)
     if number == 1 or settings.params.criterion == "random":  # whose scores depend on the number of rows
         return [None]
     shapes = items = np.arange(len(counts.items), dtype=np.int32)
