@@ -157,9 +157,13 @@ def test_a_convex_order_stays_and_its_end_may_pool_all_of_it():
 def test_slope_and_offset_are_those_of_logistic_regression(types, scale):
     pooled = pool(*columns(types, scale))
     slope, offset = regression(pooled)
-    if slope is None or offset is None:
+    if not all(pooled.sizes):
         return
     scores, labels, weights = occurrences(pooled)
+    target, other = scores[labels == 1], scores[labels == 0]
+    assert (slope is not None) == (target.min() < other.max() and other.min() < target.max())
+    if slope is None or offset is None:
+        return
     model = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-12, max_iter=1000)
     model.fit(scores[:, None], labels, sample_weight=weights * len(weights))
     z = slope * scores + offset
@@ -168,6 +172,15 @@ def test_slope_and_offset_are_those_of_logistic_regression(types, scale):
     assert abs((weights * (p - labels) * scores).sum()) < 1e-9
     assert model.coef_[0, 0] == pytest.approx(slope, rel=1e-4, abs=1e-5)
     assert model.intercept_[0] == pytest.approx(offset, rel=1e-4, abs=1e-4)
+
+
+def test_rounding_never_hides_the_slope():
+    """A step that gains less than rounding hides must still be taken."""
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        scores = rng.normal(rng.uniform(-3, 3), rng.uniform(0.3, 8), 3000)
+        f_nu = rng.poisson(0.05 * np.exp(np.clip(scores * rng.uniform(0.2, 1.5), -8, 4)))
+        assert regression(pool(scores, f_nu, rng.poisson(1, 3000)))[0] is not None
 
 
 @pytest.mark.parametrize(

@@ -60,8 +60,8 @@ def evaluate(
     curve of recall over rank.
 
     Then comes whether the ratios mean what they say: the cost Cllr (0 is perfect, 1 says nothing), its least value
-    under any monotone map, the difference, which is the calibration loss, and slope and offset of the log ratio, which
-    are 1 and 0 if it is right.
+    under any monotone map, the difference, which is the calibration loss, and slope and offset of the log ratio,
+    which are 1 and 0 if it is right.
 
     Example: raregram evaluate loc.rgm test.parquet --training train.counts
     """

@@ -25,7 +25,7 @@ CURVE_POINTS = 200  # of a Tippett plot
 CUTS = (*np.arange(1, 10) / 10, *np.arange(91, 100) / 100)  # tenths of all contexts, and of the last tenth
 NORMAL = 1.959963984540054  # 95 % of a normal distribution lie between minus this and this
 MOST_STEPS = 100  # of Newton's method; five to ten are usual
-CONVERGED = 1e-22  # twice what a step would still gain
+NEAR, CONVERGED = 1e-10, 1e-22  # twice what a step gains: from here on, each is right as it is; and then nothing more
 
 
 @dataclass(frozen=True)
@@ -247,12 +247,13 @@ def _newton(x: Floats, w_nu: Floats, w_de: Floats) -> tuple[float, float] | None
         if not determinant > 0:
             return None
         step = np.array([h11 * g0 - h01 * g1, h00 * g1 - h01 * g0]) / determinant
-        if step[0] * g0 + step[1] * g1 < CONVERGED:
-            line -= step
+        gain = step[0] * g0 + step[1] * g1
+        while gain > NEAR and cost(line - step) > best:  # too far
+            step, gain = step / 2, gain / 2
+        line = line - step
+        if gain < CONVERGED:
             return float(line[0]), float(line[1])
-        while (tried := cost(line - step)) > best and np.abs(step).max() > 1e-16:
-            step /= 2
-        line, best = line - step, min(tried, best)
+        best = cost(line)
     return None
 
 
