@@ -67,6 +67,7 @@ def page(results: dict[str, Any], tables: Sequence[Table], figures: Sequence[Fig
                 "selective": chosen(results, target, "selective"),
                 "all_used": chosen(results, target, "all used lam*"),
                 "plain": chosen(results, target, "all used lam=0"),
+                "cost": results["targets"][target]["evaluations"]["backoff"].get("calibration", {}).get("all"),
             }
             for target in results["config"]["targets"]
         ],
