@@ -15,7 +15,7 @@ after) a name, or one of two collections of text. The tour:
     print(model.explain("she lives in"))       # what each word adds
     rg.heat_map(model, "She lives in Oslo.")   # a text in colours, in a notebook
 
-    rg.evaluate(model, "test.parquet")         # average precision and F1 on tagged documents
+    rg.evaluate(model, "test.parquet")         # average precision, F1 and Cllr on tagged documents
     rg.tune(counts, "valid.parquet")           # the best settings on validation documents
 
     model.save("loc.rgm")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import raregram as rg
 from raregram.errors import InputError, ParameterError
 from raregram.measure import evaluate as evaluation
-from raregram.measure.evaluate import evaluate, measure, ranking, recall_curve
+from raregram.measure.evaluate import BANDS, evaluate, measure, ranking, recall_curve
 
 # Units at lam = 0 with n_nu = 16 and n_de = 4: r = (f_nu + 1) / 18 / ((f_de + 1) / 6), so a 3/2, b 5/6, e 2/3, c 1/2,
 # d 1/3, and 1 for what was never seen. Best first: a, never, b, e, c, d.
@@ -80,10 +81,76 @@ def test_k_is_the_number_of_relevant_ones_unless_given(model, documents):
     found = evaluate(model, documents)
     assert found.k == found.overall.relevant == found.overall.returned == 4
     assert found.overall.precision == found.overall.recall == found.overall.f1
-    first, head, row = repr(found).splitlines()
+    first, head, row, *_ = repr(found).splitlines()
     assert first.startswith("LOC: average precision 0.6458; 6 N-grams, 4 of them at the target; F1 ")
     assert head.split()[:4] == ["seen", "N-grams", "relevant", "avg.prec"]
     assert row.split()[:4] == ["all", "6", "4", "0.6458"]
+
+
+def test_calibration_by_hand(model, documents, training):
+    """Each type occurs twice: a and c never at LOC, the others once. Never has the ratio 1."""
+    found = evaluate(model, documents, training=training)
+    ratio = {"a": 3 / 2, "b": 5 / 6, "c": 1 / 2, "d": 1 / 3, "e": 2 / 3, "never": 1.0}
+    targets = sum(math.log2(1 + 1 / ratio[item]) for item in CORRECT) / 4
+    others = sum(math.log2(1 + ratio[item]) * (1 if item in CORRECT else 2) for item in ratio) / 8
+    everything = found.calibration["all"]
+    assert (everything.targets, everything.others) == (4, 8)
+    assert everything.cllr == pytest.approx((targets + others) / 2)
+    # d, c, e, b, never, a have the targets 1 0 1 1 1 0 and the others 1 2 1 1 1 2: c joins d, a joins the rest.
+    assert everything.least == pytest.approx(least_by_hand([(1, 3), (3, 5)]))
+    assert list(found.calibration) == ["all", *BANDS]
+    # In its band, b, c and d have ratios over (2/4) / (4/8) = 1, the band's own.
+    band = found.calibration["2-5"]
+    targets = sum(math.log2(1 + 1 / ratio[item]) for item in "bd") / 2
+    others = sum(math.log2(1 + ratio[item]) * times for item, times in (("b", 1), ("c", 2), ("d", 1))) / 4
+    assert (band.targets, band.others, band.cllr) == (2, 4, pytest.approx((targets + others) / 2))
+    assert found.calibration["more"].cllr is None
+
+
+def least_by_hand(blocks):
+    """The cost of blocks of (targets, others), each with the ratio of its shares."""
+    n_nu, n_de = (sum(column) for column in zip(*blocks, strict=True))
+    cost = 0.0
+    for f_nu, f_de in blocks:
+        ratio = f_nu / n_nu / (f_de / n_de)
+        cost += f_nu / n_nu * math.log2(1 + 1 / ratio) + f_de / n_de * math.log2(1 + ratio)
+    return cost / 2
+
+
+def test_calibration_is_shown(model, documents, training):
+    found = evaluate(model, documents, training=training)
+    everything = found.calibration["all"]
+    shown = f"; Cllr {everything.cllr:.3f}, {everything.loss:.3f} of it calibration loss"
+    lines = repr(found).splitlines()
+    assert lines[0].endswith(shown)
+    assert lines[8].split() == ["seen", "targets", "others", "Cllr", "least", "loss", "slope", "offset"]
+    assert lines[9].split()[:4] == ["all", "4", "8", f"{everything.cllr:.4f}"]
+    assert lines[13].split() == ["more", "0", "2"]
+    assert "calibration loss" in found._repr_html_()
+    assert found._repr_html_().count("<table") == 2
+    written = json.loads(json.dumps(found.to_dict()))["calibration"]
+    assert written["all"]["cllr"] == everything.cllr
+    assert written["more"] == {
+        "targets": 0,
+        "others": 2,
+        **dict.fromkeys(("cllr", "least", "loss", "slope", "offset")),
+    }
+
+
+def test_an_infinite_cost_and_one_that_is_not_measured_are_said(training, documents):
+    infinite = evaluate(rg.fit(training, estimator="mle"), documents)
+    assert infinite.headline().endswith("; Cllr is infinite, since a ratio is 0 at the target or infinite elsewhere")
+    assert infinite.to_dict()["calibration"]["all"]["cllr"] == "inf"
+    bare = rg.Counts.from_contexts(["a"], [None], targets=["LOC"], spans=["whole"])
+    assert "Cllr" not in evaluate(rg.fit(training, estimator="product"), bare).headline()
+
+
+def test_the_others_are_those_of_the_denominator(documents):
+    """A ratio to all contexts is measured on all contexts."""
+    training = rg.Counts.from_contexts(["a", "b", "b"], ["LOC", "LOC", None], spans=["units"])
+    for denominator, others in (("complement", 8), ("all", 12)):
+        model = rg.fit(training, estimator="product", denominator=denominator)
+        assert evaluate(model, documents).calibration["all"].others == others
 
 
 @pytest.mark.parametrize("k", [0, -1, 1.5, True])

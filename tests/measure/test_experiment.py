@@ -107,6 +107,7 @@ FROZEN = {
     "chosen": "73dd87004b48aee2",
     "articles": "cee5bcb31c1eb519",
     "targets": "fb3fa18d8923e9ee",
+    "calibration": "be795d49c6cb9aa7",
 }
 
 
@@ -122,6 +123,10 @@ def test_the_results_are_the_same_as_ever(tmp_path):
     for target in made["targets"].values():  # frozen before short contexts had a score
         for scores in target["articles"]:
             scores[1 : settings.n] = [None] * (settings.n - 1)
+    for target in made["targets"].values():  # frozen before ratios were measured, which has a sum of its own
+        drawn = target.pop("calibration")
+        measured = {name: each.pop("calibration") for name, each in target["evaluations"].items()}
+        made.setdefault("calibration", []).append([drawn, measured])
     text = {part: json.dumps(made[part], sort_keys=True).encode() for part in FROZEN}
     assert {part: hashlib.sha256(text[part]).hexdigest()[:16] for part in FROZEN} == FROZEN
 
@@ -214,7 +219,7 @@ def test_same_results_same_bytes(results, tmp_path):
     for name in ("a", "b"):
         write_report(results, tmp_path / name)
     files = sorted(path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*") if path.is_file())
-    assert len(files) == 1 + 8 + 6
+    assert len(files) == 1 + 10 + 12
     for file in files:
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
@@ -223,7 +228,7 @@ def test_the_page_is_self_contained_and_complete(results, tmp_path):
     page = write_report(results, tmp_path).read_text()
     assert not re.search(r'(?:src|href)\s*=\s*"(?!#)', page)
     assert "<script" not in page
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 6
     for table in tables(results):
         assert table.title in page or table.name == "findings"
     for finding in findings(results):
@@ -244,6 +249,33 @@ def test_persons_and_places_are_compared(results):
     assert finding.held == (f1["PER"] >= 1.7 * f1["LOC"])
     config = {**results["config"], "targets": ["PER"]}
     assert not any("almost twice" in each.claim for each in findings({**results, "config": config}))
+
+
+def test_the_calibration_of_every_model_is_shown(results, tmp_path):
+    shown = {table.name: table for table in tables(results)}
+    for target in ("LOC", "PER"):
+        result = results["targets"][target]
+        assert set(result["calibration"]) == {"backoff", "selective"}
+        for name, evaluation in result["evaluations"].items():
+            for band, measures in evaluation["calibration"].items():
+                assert (target, name, band, *measures.values()) in shown["calibration"].rows
+            everything = evaluation["calibration"]["all"]
+            assert everything["cllr"] == pytest.approx(everything["least"] + everything["loss"], abs=1e-5)
+        for drawn in result["calibration"].values():
+            assert sum(each["targets"] for each in drawn["bins"]) == everything["targets"]
+            assert drawn["tippett"]["targets"][-1] == drawn["tippett"]["others"][-1] == 0
+            assert drawn["pav"]["after"] == sorted(drawn["pav"]["after"])
+
+
+def test_results_without_calibration_still_make_a_report(results, tmp_path):
+    earlier = json.loads(json.dumps(results))
+    for target in earlier["targets"].values():
+        del target["calibration"]
+        for evaluation in target["evaluations"].values():
+            del evaluation["calibration"]
+    page = write_report(earlier, tmp_path).read_text()
+    assert page.count("<svg") == 3
+    assert "Tippett" not in page
 
 
 def test_the_contents_lead_to_every_section(results, tmp_path):
@@ -396,6 +428,14 @@ def test_tune_and_evaluate_commands(corpus_file, tmp_path, documents):
     best = json.loads(run("evaluate", "p.rgm", "valid.jsonl", "--json"))
     assert best["overall"]["average_precision"] == max(precisions)
     assert best["k"] == best["overall"]["relevant"]
+    by_cost = json.loads(
+        run("tune", "train.counts", "valid.jsonl", *options, "--by", "cllr", "--out", "c.rgm", "--json")
+    )
+    assert by_cost["best"]["cllr"] == min(cell["cllr"] for cell in by_cost["cells"])
+    cheapest = json.loads(run("evaluate", "c.rgm", "valid.jsonl", "--json"))["calibration"]["all"]
+    assert cheapest["cllr"] == pytest.approx(by_cost["best"]["cllr"], abs=1e-12)
+    said = run("tune", "train.counts", "valid.jsonl", *options, "--by", "cllr", "--out", "c.rgm")
+    assert f"Cllr {cheapest['cllr']:.4f}, F1 " in said
     options += ["--by", "f1"]
     drawn = run("tune", "train.counts", "valid.jsonl", *options, "--out", "loc.rgm")
     assert drawn.count("█") >= 4
@@ -408,6 +448,7 @@ def test_tune_and_evaluate_commands(corpus_file, tmp_path, documents):
     assert set(measured["bands"]) == {"0", "1", "2-5", "more"}
     shown = run("evaluate", "loc.rgm", "valid.jsonl", "--k", 20)
     assert f"{told['best']['f1']:.4f}" in shown
+    assert "of it calibration loss" in shown
     assert "--sizes takes numbers" in run("tune", "train.counts", "valid.jsonl", "--sizes", "x", "--out", "y", code=2)
     assert "choose a target" in run("tune", "train.counts", "valid.jsonl", "--out", "y", code=2)
 

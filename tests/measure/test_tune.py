@@ -11,6 +11,7 @@ from sklearn.metrics import average_precision_score
 import raregram as rg
 from conftest import corpora
 from raregram import options
+from raregram.cli.experiments import heat_map
 from raregram.errors import InputError
 from raregram.measure import evaluate as evaluation
 from raregram.measure import tune as tuning
@@ -118,3 +119,24 @@ def test_a_target_without_occurrences_measures_zero(counts, corpus):
 def test_f1_by_hand():
     assert f1_score(hits=3, returned=10, relevant=6) == pytest.approx(2 * 0.3 * 0.5 / 0.8)
     assert f1_score(0, 0, 0) == 0
+
+
+@pytest.mark.parametrize(("estimator", "denominator"), [("backoff", "complement"), ("selective", "all")])
+def test_the_lowest_cllr_wins(counts, corpus, estimator, denominator):
+    contexts, labels = corpus
+    valid = rg.Counts.from_contexts(contexts[:300], labels[:300], targets=["LOC", "PER"], spans=["whole"])
+    grids = {"sizes": (2, 50), "lams": (1e-3, 1e-1), "criteria": ("cet",), "priors": (6.0, 24.0), "taus": (0.4,)}
+    tuned = rg.tune(counts, valid, "LOC", estimator, by="cllr", denominator=denominator, **grids)
+    costs = [trial.cllr for trial in tuned.trials]
+    assert tuned.best.cllr == tuned.best.value == min(costs) < max(costs)
+    assert tuned.results["cllr"].to_pylist() == sorted(costs)
+    assert evaluate(tuned.model, valid).calibration["all"].cllr == pytest.approx(tuned.best.cllr, abs=1e-12)
+    drawn = heat_map(list(tuned.trials))
+    assert f"{min(costs):.4f}" in drawn
+    assert "-0." not in drawn
+
+
+def test_cllr_needs_other_contexts(counts, corpus):
+    only = rg.Counts.from_contexts(corpus[0][:9], ["LOC"] * 9, targets=["LOC", "PER"], spans=["whole"])
+    with pytest.raises(InputError, match="the validation documents have none"):
+        rg.tune(counts, only, "LOC", by="cllr")

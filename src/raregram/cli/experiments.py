@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -58,6 +59,10 @@ def evaluate(
     Ranks their N-grams and prints the average precision, and precision, recall and F1 of the top K; --json adds the
     curve of recall over rank.
 
+    Then comes whether the ratios mean what they say: the cost Cllr (0 is perfect, 1 says nothing), its least value
+    under any monotone map, the difference, which is the calibration loss, and slope and offset of the log ratio,
+    which are 1 and 0 if it is right.
+
     Example: raregram evaluate loc.rgm test.parquet --training train.counts
     """
     from raregram.measure import evaluate as local
@@ -110,7 +115,7 @@ def tune(
 
     Tries lam, tau, suffixes and shapes (or all criteria, sizes and lam), prints a heat map and writes the best model.
 
-    The best has the highest average precision, or F1 of the top K; ties go to the larger lam.
+    The best has the highest average precision, or F1 of the top K, or the lowest Cllr; ties go to the larger lam.
 
     Example: raregram tune train.counts valid.parquet --target LOC --out loc.rgm
     """
@@ -132,13 +137,14 @@ def tune(
         print_json({"best": asdict(best), "cells": [asdict(trial) for trial in trials]})
         return
     print(heat_map(trials))
-    measured = f"average precision {best.value:.4f}, F1 {best.f1:.4f}" if by != "f1" else f"F1 {best.f1:.4f}"
+    measured = {"average-precision": f"average precision {best.value:.4f}, ", "cllr": f"Cllr {best.value:.4f}, "}
+    reached = f"{measured.get(by, '')}F1 {best.f1:.4f}"
     if estimator == "backoff":
         print(f"best: backoff, lam {best.lam:.4g}, tau {best.tau:g}, suffixes to {best.longest}, "
-              f"{'with' if best.shapes else 'without'} shapes, {measured}")  # fmt: skip
+              f"{'with' if best.shapes else 'without'} shapes, {reached}")  # fmt: skip
     else:
         print(f"best: {best.criterion or 'all used'}{f', {best.size:,} items a position' if best.size else ''}, "
-              f"lam {best.lam:g}, {measured}")  # fmt: skip
+              f"lam {best.lam:g}, {reached}")  # fmt: skip
     if not quiet:
         say(f"{out}: the best model")
 
@@ -204,20 +210,20 @@ def reproduce(
 
 def heat_map(trials: list[Trial]) -> str:
     """Draw the best measure by criterion and size, or by lam and tau, the darker the better; others below."""
-    values: dict[tuple[str, str], float] = {}
+    values: dict[tuple[str, str], float] = {}  # higher is better, so those of Cllr are negative
     others: dict[str, float] = {}
     first = trials[0]
     for trial in sorted(trials, key=lambda trial: (trial.lam, trial.tau or 0.0)):
         if trial.shapes != first.shapes:
-            others["without shapes"] = trial.value
+            others["without shapes"] = trial.merit
         elif trial.longest != first.longest:
-            others[f"suffixes to {trial.longest}"] = trial.value
+            others[f"suffixes to {trial.longest}"] = trial.merit
         elif trial.estimator == "product":
-            others["all used"] = max(trial.value, others.get("all used", 0.0))
+            others["all used"] = max(trial.merit, others.get("all used", -math.inf))
         else:
             by_lam = (f"{trial.lam:.4g}", f"{trial.tau:g}") if trial.estimator == "backoff" else None
             key = by_lam or (trial.criterion or "", f"{trial.size:,}")
-            values[key] = max(trial.value, values.get(key, 0.0))
+            values[key] = max(trial.merit, values.get(key, -math.inf))
     every = [*values.values(), *others.values()]
     low, high = min(every), max(every)
     columns = list(dict.fromkeys(column for _, column in values))
@@ -225,9 +231,9 @@ def heat_map(trials: list[Trial]) -> str:
     lines = [f"{corner:<14}" + "".join(f"{column:>12}" for column in columns)]
     for row in dict.fromkeys(row for row, _ in values):
         shades = [SHADES[int((values[row, c] - low) / (high - low or 1) * (len(SHADES) - 1))] * 4 for c in columns]
-        cells = (f" {shade} {values[row, column]:.4f}" for shade, column in zip(shades, columns, strict=True))
+        cells = (f" {shade} {abs(values[row, column]):.4f}" for shade, column in zip(shades, columns, strict=True))
         lines.append(f"{row:<14}" + "".join(cells))
-    return "\n".join([*lines, *(f"{name:<20}{value:.4f}" for name, value in others.items())])
+    return "\n".join([*lines, *(f"{name:<20}{abs(value):.4f}" for name, value in others.items())])
 
 
 def _numbers(text: str, kind: Any, name: str) -> list[Any]:

@@ -2,10 +2,13 @@
 
 N-grams are ranked as types, each once, best first. One is correct if it occurs at least once at the target in the
 documents at hand; |R| is the number of these. Ties keep the order of the table, which is the byte order of the items.
+
+How right the ratios themselves are is measured on all occurrences (`raregram.measure.calibration`).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,11 +21,12 @@ from raregram.counts.count import read_counts
 from raregram.counts.rows import row_bytes
 from raregram.counts.table import Counts, Ints
 from raregram.errors import InputError, ParameterError, check_count, printable
+from raregram.measure.calibration import CalibrationMeasures, calibrations
 from raregram.measure.results import text_table
 from raregram.models.base import Settings
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
-from raregram.options import SPLIT, K, Split
+from raregram.options import DENOMINATOR, SPLIT, K, Split
 from raregram.remote import PathLike
 from raregram.text.vocabulary import encode_items
 
@@ -57,25 +61,37 @@ class Evaluation:
     bands: dict[str, Metrics]  # empty where the training counts are not known
     ranks: Ints  # of the curve
     recalls: Floats
+    calibration: dict[str, CalibrationMeasures]  # of "all", and by band
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain lists and numbers, for JSON."""
-        return {**asdict(self), "ranks": self.ranks.tolist(), "recalls": self.recalls.tolist()}
+        """Return plain lists and numbers, for JSON; an infinite Cllr is the string "inf"."""
+        calibration = {name: measures.to_dict() for name, measures in self.calibration.items()}
+        lists = {"ranks": self.ranks.tolist(), "recalls": self.recalls.tolist()}
+        return {**asdict(self), **lists, "calibration": calibration}
 
     def __repr__(self) -> str:
-        head, rows = self._shown()
-        return "\n".join([self.headline(), text_table([head, *rows])])
+        tables = [text_table([head, *rows]) for head, rows in (self._shown(), self._shown_calibration())]
+        return "\n".join([self.headline(), tables[0], "", tables[1]])
 
     def _repr_html_(self) -> str:
-        return drawing.table(*self._shown(), self.headline())
+        return drawing.table(*self._shown()) + drawing.table(*self._shown_calibration(), self.headline())
 
     def headline(self) -> str:
         """Say the main result in a line."""
         m = self.overall
         return (
             f"{printable(self.target)}: average precision {m.average_precision:.4f}; {m.types:,} N-grams, "
-            f"{m.relevant:,} of them at the target; F1 {m.f1:.4f} for the top {m.returned:,}"
+            f"{m.relevant:,} of them at the target; F1 {m.f1:.4f} for the top {m.returned:,}{self._cost()}"
         )
+
+    def _cost(self) -> str:
+        """Say what the ratios cost, if that is measured."""
+        c = self.calibration["all"]
+        if c.cllr is None:
+            return ""
+        if c.cllr == math.inf:
+            return "; Cllr is infinite, since a ratio is 0 at the target or infinite elsewhere"
+        return f"; Cllr {c.cllr:.3f}, {c.loss:.3f} of it calibration loss"
 
     def _shown(self) -> tuple[list[str], list[list[str]]]:
         """Return the measures as rows of text, of all N-grams and by how often they were seen in training."""
@@ -85,6 +101,16 @@ class Evaluation:
             counts = [f"{number:,}" for number in (m.types, m.relevant, m.returned, m.hits)]
             shares = [f"{share:.4f}" for share in (m.average_precision, m.precision, m.recall, m.f1)]
             rows.append([name, *counts[:2], shares[0], *counts[2:], *shares[1:]])
+        return head, rows
+
+    def _shown_calibration(self) -> tuple[list[str], list[list[str]]]:
+        """Return the measures of calibration as rows of text; what is not measured is left blank."""
+        head = ["seen", "targets", "others", "Cllr", "least", "loss", "slope", "offset"]
+        rows = []
+        for name, c in self.calibration.items():
+            measured = (c.cllr, c.least, c.loss, c.slope, c.offset)
+            shown = ["" if value is None else f"{value:.4f}" for value in measured]
+            rows.append([name, f"{c.targets:,}", f"{c.others:,}", *shown])
         return head, rows
 
 
@@ -99,6 +125,8 @@ def evaluate(
 ) -> Evaluation:
     """Rank the N-grams of tagged documents by a model and compare with where they occur.
 
+    Also measures whether the ratios mean what they say: Cllr, and how much of it is calibration loss.
+
     Args:
         model: a fitted model.
         documents: tagged documents, as `raregram.count` takes them; or their count table with whole N-grams.
@@ -110,11 +138,11 @@ def evaluate(
     if k is not None:
         check_count("k", "evaluate", k)
     counts = types_of(documents, model.settings, model.settings.target, Options(format=format, split=split))
-    correct = correct_types(counts, model.settings.target)
+    frequencies = type_frequencies(counts, model.settings.target, model.settings.denominator)
     scores = model.log_ratio(types_for(model, counts))
     known = training if training is None or isinstance(training, Counts) else Counts.load(training)
     seen = None if known is None else training_frequency(counts, known)
-    return evaluate_scores(scores, correct, k, model.settings.target, seen)
+    return evaluate_scores(scores, frequencies, k, model.settings.target, seen)
 
 
 def types_of(documents: Any, like: Settings | Counts, target: str, options: Options) -> Counts:
@@ -126,19 +154,28 @@ def types_of(documents: Any, like: Settings | Counts, target: str, options: Opti
 
 
 def evaluate_scores(
-    scores: Floats, correct: Bools, k: int | None, target: str, seen: Ints | None = None
+    scores: Floats, frequencies: tuple[Ints, Ints], k: int | None, target: str, seen: Ints | None = None
 ) -> Evaluation:
-    """Measure the scores of types; `seen`, how often each was seen in training, gives the bands."""
+    """Measure the log ratios of types.
+
+    Args:
+        scores: the log ratios.
+        frequencies: f_nu and f_de of each type in the documents at hand.
+        k: how many types are returned; None: as many as are relevant.
+        target: the numerator.
+        seen: how often each type was seen in training; gives the bands.
+    """
+    correct = frequencies[0] > 0
     k = int(correct.sum()) if k is None else k
     order = ranking(scores)
     returned = np.zeros(len(order), dtype=bool)
     returned[order[:k]] = True
-    bands = {}
-    if seen is not None:
-        band = bands_of(seen)[order]
-        bands = {name: measure(order[band == i], correct, returned) for i, name in enumerate(BANDS)}
-    ranks, recalls = recall_curve(np.flatnonzero(correct[order]) + 1, len(order))
-    return Evaluation(target, k, measure(order, correct, returned), bands, ranks, recalls)
+    bands, band = {}, None if seen is None else bands_of(seen)
+    if band is not None:
+        bands = {name: measure(order[band[order] == i], correct, returned) for i, name in enumerate(BANDS)}
+    curve = recall_curve(np.flatnonzero(correct[order]) + 1, len(order))
+    calibration = calibrations(scores, *frequencies, band, tuple(BANDS))
+    return Evaluation(target, k, measure(order, correct, returned), bands, *curve, calibration)
 
 
 def ranking(scores: Floats) -> Ints:
@@ -208,11 +245,16 @@ def average_precision(found_at: Ints) -> float:
 
 def correct_types(documents: Counts, target: str) -> Bools:
     """Return which whole N-grams of a count table occur at the target."""
+    return np.asarray(type_frequencies(documents, target)[0] > 0)
+
+
+def type_frequencies(documents: Counts, target: str, denominator: str = DENOMINATOR.default) -> tuple[Ints, Ints]:
+    """Return f_nu and f_de of the whole N-grams of a count table."""
     if documents.whole not in documents.rows:
         raise ParameterError(
             "evaluation needs the whole N-grams: count the documents with the spans 'units' and 'whole'"
         )
-    return np.asarray(documents.whole_rows.values[:, documents.column(target)] > 0)
+    return documents.frequencies(documents.whole_rows, target, denominator)
 
 
 def check_layout(wanted: Settings | Counts, documents: Counts) -> None:

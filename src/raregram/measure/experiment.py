@@ -31,7 +31,8 @@ from raregram.counts.count import CountJob
 from raregram.counts.kernel import CountSettings
 from raregram.counts.table import Counts, Ints
 from raregram.errors import InputError, ParameterError, check_count, check_lam, must_be, shorten
-from raregram.measure.evaluate import correct_types, evaluate_scores, training_frequency, types_for
+from raregram.measure.calibration import bins, pav_curve, pool, tippett
+from raregram.measure.evaluate import evaluate_scores, training_frequency, type_frequencies, types_for
 from raregram.measure.processes import map_in_processes
 from raregram.measure.score import all_boundaries, split_text
 from raregram.measure.tune import Grid, Trial, choose
@@ -47,6 +48,7 @@ ONE_MB = 1_000_000
 ARTICLES = 3  # test documents that the report shows in colours,
 ARTICLE_ITEMS = (40, 160)  # neither short nor long
 SHOWN_FAMILIES = ("all used lam=0", "all used lam*", "selective", "selective, size read off the test curve")
+DRAWN_FAMILIES = ("backoff", "selective")  # whose ratios are drawn, predicted and real
 
 LISTS = ("targets", "criteria", "sizes", "lams", "priors", "taus")  # settings that are lists,
 TEXTS = (
@@ -272,6 +274,7 @@ def _run_target(
     models |= {name: model for name, (model, _) in shown.items()}
     say(f"evaluating the best models of {target}")
     evaluations, costs = _evaluate_and_time(config, models, splits, target)
+    drawn = {name: models[name] for name in DRAWN_FAMILIES}
     return {
         "cells": [
             *(_entry(trial, test_f1.get(trial)) for trial in tried),
@@ -287,6 +290,7 @@ def _run_target(
         "rooms": _model_sizes(valid, curves, families["selective"], test_f1),
         "evaluations": evaluations,
         "costs": costs,
+        "calibration": _draw_calibration(config, drawn, splits, target),
         "lam0": models["all used lam*"].lam0,
         "articles": [_boundary_scores(models["backoff"], article["items"]) for article in articles],
     }
@@ -365,13 +369,14 @@ def _evaluate_and_time(
 
     Times are processor seconds, since other targets run beside.
     """
-    correct = correct_types(splits.test, target)
+    frequencies = type_frequencies(splits.test, target, config.denominator)
     texts = splits.test.whole_ngrams().texts(config.kind)
     evaluations, costs = {}, {}
     for name, model in models.items():
         codes = types_for(model, splits.test)
-        evaluation = evaluate_scores(model.log_ratio(codes), correct, config.k, target, splits.seen).to_dict()
-        evaluations[name] = {**evaluation, "recalls": [round(value, 6) for value in evaluation["recalls"]]}
+        evaluation = evaluate_scores(model.log_ratio(codes), frequencies, config.k, target, splits.seen).to_dict()
+        shorter = {"recalls": [round(value, 6) for value in evaluation["recalls"]]}
+        evaluations[name] = {**evaluation, **shorter, "calibration": _six_digits(evaluation["calibration"])}
         costs[name] = {
             "ngrams": len(codes),
             "seconds": _mean_seconds(model, codes, RUNS),
@@ -381,6 +386,29 @@ def _evaluate_and_time(
             "items": len(model.items),
         }
     return evaluations, costs
+
+
+def _draw_calibration(config: Config, models: dict[str, Model], splits: Splits, target: str) -> dict[str, Any]:
+    """Return what the pictures show of how right the ratios of models are on the test documents."""
+    frequencies = type_frequencies(splits.test, target, config.denominator)
+    drawn = {}
+    for name, model in models.items():
+        pooled = pool(model.log_ratio(types_for(model, splits.test)), *frequencies)
+        curves = {
+            "tippett": dict(zip(("log10_ratio", "targets", "others"), tippett(pooled), strict=True)),
+            "pav": dict(zip(("low", "high", "after"), pav_curve(pooled), strict=True)),
+        }
+        drawn[name] = _six_digits({"bins": [asdict(each) for each in bins(pooled)], **curves})
+    return drawn
+
+
+def _six_digits(value: Any) -> Any:
+    """Round all numbers, so that they are the same on every machine; the steps of a curve become lists."""
+    if isinstance(value, dict):
+        return {key: _six_digits(each) for key, each in value.items()}
+    if isinstance(value, list | np.ndarray):
+        return [_six_digits(each) for each in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _mean_seconds(model: Model, ngrams: Any, runs: int) -> float:
@@ -399,7 +427,7 @@ def _boundary_scores(model: Model, items: list[str]) -> list[float | None]:
 def _entry(trial: Trial, test_f1: float | None) -> dict[str, Any]:
     """Return a trial on validation and its F1 on test, the way the results hold it."""
     entry = asdict(trial)
-    del entry["f1"], entry["average_precision"]
+    del entry["f1"], entry["average_precision"], entry["cllr"]
     return {**entry, "valid_f1": trial.f1, "test_f1": test_f1}
 
 

@@ -24,13 +24,14 @@ import pyarrow as pa
 from raregram.corpus.documents import Options
 from raregram.counts.table import Counts, Ints
 from raregram.errors import InputError, check_choice, check_count, check_lam
+from raregram.measure.calibration import cllr
 from raregram.measure.evaluate import (
     average_precision,
     check_layout,
-    correct_types,
     f1_score,
     ranking,
     top_hits,
+    type_frequencies,
     types_for,
     types_of,
 )
@@ -65,7 +66,7 @@ from raregram.text.vocabulary import encode_items
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting of an estimator, and the F1 and average precision that it reaches."""
+    """One setting of an estimator, and the F1, average precision or Cllr that it reaches."""
 
     target: str
     estimator: EstimatorName
@@ -78,12 +79,19 @@ class Trial:
     shapes: bool | None = None
     max_bytes: int | None = None
     bytes: int | None = None  # that the model takes
-    average_precision: float | None = None  # None: not measured, F1 decides
+    average_precision: float | None = None  # None: not measured; F1 decides where this and Cllr are not
+    cllr: float | None = None
 
     @property
     def value(self) -> float:
         """The measure by which the best is chosen."""
-        return self.f1 if self.average_precision is None else self.average_precision
+        measured = (self.cllr, self.average_precision, self.f1)
+        return next(value for value in measured if value is not None)
+
+    @property
+    def merit(self) -> float:
+        """The measure as a number that is higher for the better: of Cllr, the lowest is the best."""
+        return self.value if self.cllr is None else -self.value
 
 
 @dataclass(frozen=True)
@@ -97,7 +105,7 @@ class Tuning:
     @property
     def results(self) -> Results:
         """All settings as a table, the best first."""
-        rows = [asdict(trial) for trial in sorted(self.trials, key=lambda trial: -trial.value)]
+        rows = [asdict(trial) for trial in sorted(self.trials, key=lambda trial: -trial.merit)]
         table = pa.Table.from_pylist(rows)
         used = [name for name in table.column_names if not pa.types.is_null(table[name].type)]
         return Results(table.select(used))
@@ -137,7 +145,8 @@ def tune(  # noqa: PLR0913 - every option has its name
         target: the numerator; may be left out where the table has only one target.
         estimator: "backoff" tries priors and taus, then shorter suffixes and no shapes; "selective" criteria, sizes
             and lams, and all items.
-        by: "average-precision", or "f1" of the top k; ties go to the larger lam.
+        by: "average-precision", "f1" of the top k, or "cllr", the cost of the ratios, of which the lowest is the
+            best; ties go to the larger lam.
         k: how many N-grams are returned; None: as many as are relevant.
         criteria: of "selective".
         sizes: of "selective".
@@ -196,6 +205,8 @@ class Grid:
         """Raise where nothing can be chosen, since no setting finds anything."""
         if not self._correct.any():
             raise InputError(f"the target {self.target!r} never occurs in the validation documents")
+        if self.by == "cllr" and not self._frequencies[1].any():
+            raise InputError("Cllr compares the target with other contexts: the validation documents have none")
 
     def selective(self, criteria: Sequence[str], sizes: Sequence[int], lams: Sequence[float]) -> Iterator[Trial]:
         """Try every criterion x size x lam."""
@@ -256,6 +267,8 @@ class Grid:
         trial = Trial(self.target, estimator, criterion, size, lam, self._f1(scores), *more)
         if self.by == "f1":
             return trial
+        if self.by == "cllr":
+            return replace(trial, cllr=cllr(scores, *self._frequencies))
         found_at = np.flatnonzero(self._correct[ranking(scores)]) + 1
         return replace(trial, average_precision=average_precision(found_at))
 
@@ -278,8 +291,12 @@ class Grid:
         return _Terms(self)
 
     @cached_property
+    def _frequencies(self) -> tuple[Ints, Ints]:
+        return type_frequencies(self.contexts, self.target, self.denominator)
+
+    @cached_property
     def _correct(self) -> npt.NDArray[np.bool_]:
-        return correct_types(self.contexts, self.target)
+        return np.asarray(self._frequencies[0] > 0)
 
     def _f1(self, scores: Floats) -> float:
         relevant = int(self._correct.sum())
@@ -289,7 +306,7 @@ class Grid:
 
 def choose(trials: Sequence[Trial]) -> Trial:
     """Return the best trial; ties go to the larger lam, then to the smaller size, then to the first."""
-    return max(trials, key=lambda trial: (trial.value, trial.lam, -(trial.size or 0)))
+    return max(trials, key=lambda trial: (trial.merit, trial.lam, -(trial.size or 0)))
 
 
 class _Terms:

@@ -1,4 +1,7 @@
-"""Evaluation on Spark: the N-grams of documents counted, scored and sorted there; only ranks come to the driver."""
+"""Evaluation on Spark: the N-grams of documents counted, scored and sorted there.
+
+Only the ranks of correct N-grams come to the driver, and how often each log ratio occurs.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from raregram.counts.spans import Span
 from raregram.counts.storage import is_arrow, read_header, to_arrow
 from raregram.counts.table import Counts, Ints, counts_columns
 from raregram.errors import InputError, ParameterError, check_count
+from raregram.measure.calibration import calibrations, evidence
 from raregram.measure.evaluate import BANDS, Evaluation, bands_of, metrics, recall_curve, sortable
 from raregram.models.base import Settings
 from raregram.models.model import Model
@@ -25,6 +29,8 @@ from raregram.spark.counting import Count
 from raregram.spark.session import Cluster, Frame, errors_explained, partition_number, quote
 from raregram.spark.sources import first_file, path_names, reader
 
+MOST_RATIOS = 1 << 22  # that come to the driver as they are; where there are more, they are rounded
+STEPS = 4096  # in which a log ratio is rounded; it changes Cllr by less than 0.0002
 REPORT = {
     "partition": "int",
     "band": "int",
@@ -46,6 +52,9 @@ def evaluate(
     memory_limit: int | None = None,
 ) -> Evaluation:
     """Rank the N-grams of documents by a model and compare with where they occur; as `measure.evaluate`.
+
+    The results are the same to the last bit, but for the calibration of more than four million distinct ratios: these
+    are rounded to 1/4096 in the logarithm.
 
     Args:
         cluster: where the work is done.
@@ -70,11 +79,12 @@ def evaluate(
                 k = int(run(scored.where("correct").count))
             ranked = scored.orderBy(scored.rank_by.desc(), scored["items"].asc())
             reported = run(cluster.map(ranked, _report(k), REPORT).toArrow)
+            occurrences = run(lambda: _occurrences(scored).toArrow())
         finally:
             scored.unpersist()
     if counted is not None:
         counted.finish()  # raises where there was nothing to count
-    return _evaluation(reported, s.target, k, with_bands=training is not None)
+    return _evaluation(reported, occurrences, s.target, k, with_bands=training is not None)
 
 
 def _count_table(cluster: Cluster, sources: Any, s: Settings) -> Frame | None:
@@ -123,7 +133,7 @@ def _with_training(cluster: Cluster, types: Frame, training: str | None, n: int)
 def _scored(cluster: Cluster, types: Frame, model: Model) -> Frame:
     """Score each N-gram: `rank_by` is the value by which it is ranked."""
     get = cluster.broadcast(model)
-    column = counts_columns([model.settings.target])[1]
+    column, s = quote(counts_columns([model.settings.target])[1]), model.settings
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -131,12 +141,25 @@ def _scored(cluster: Cluster, types: Frame, model: Model) -> Frame:
                 scores = get().log_ratio(batch.column("items"))
                 rank_by = sortable(scores) + 0.0  # one zero, not two
                 band = bands_of(np.asarray(batch.column("seen"))).astype(np.int32)
-                correct = np.asarray(batch.column("at_target")) > 0
-                names = ["items", "rank_by", "band", "correct"]
-                yield pa.record_batch([batch.column("items"), rank_by, band, pa.array(correct)], names=names)
+                f_nu, f_de = batch.column("f_nu"), batch.column("f_de")
+                correct = pa.array(np.asarray(f_nu) > 0)
+                values = [batch.column("items"), rank_by, band, correct, evidence(scores), f_nu, f_de]
+                yield pa.record_batch(values, names=list(columns))
 
-    columns = {"items": "array<string>", "rank_by": "double", "band": "int", "correct": "boolean"}
-    return cluster.map(types.selectExpr("items", "seen", f"{quote(column)} as at_target"), work, columns)
+    columns = {
+        "items": "array<string>", "rank_by": "double", "band": "int", "correct": "boolean", "log_ratio": "double",
+        "f_nu": "bigint", "f_de": "bigint",
+    }  # fmt: skip
+    f_de = "total" if s.denominator == "all" else f"total - {column}"
+    return cluster.map(types.selectExpr("items", "seen", f"{column} as f_nu", f"{f_de} as f_de"), work, columns)
+
+
+def _occurrences(scored: Frame) -> Frame:
+    """Return how often each log ratio occurs at the target and elsewhere, by band."""
+    distinct = scored.selectExpr("approx_count_distinct(log_ratio)").first()[0]
+    if distinct > MOST_RATIOS:
+        scored = scored.selectExpr(f"rint(log_ratio * {STEPS}) / {STEPS} as log_ratio", "band", "f_nu", "f_de")
+    return scored.groupBy("log_ratio", "band").sum("f_nu", "f_de").toDF("log_ratio", "band", "f_nu", "f_de")
 
 
 def _report(k: int) -> Any:
@@ -177,7 +200,7 @@ def _rows(part: int, band: npt.NDArray[Any], **columns: Any) -> pa.RecordBatch:
     return pa.record_batch([*first, *given], names=list(REPORT))
 
 
-def _evaluation(reported: pa.Table, target: str, k: int, with_bands: bool) -> Evaluation:
+def _evaluation(reported: pa.Table, occurrences: pa.Table, target: str, k: int, with_bands: bool) -> Evaluation:
     """Put together the reports of all partitions of a ranking."""
     rows = {name: reported[name].combine_chunks() for name in REPORT}
     part, band = np.asarray(rows["partition"]), np.asarray(rows["band"])
@@ -197,7 +220,9 @@ def _evaluation(reported: pa.Table, target: str, k: int, with_bands: bool) -> Ev
         here = band[right] == number
         found_at, hits = np.sort(inside[here]), int((rank[here] <= k).sum())
         bands[name] = metrics(found_at, int(sizes[number].sum()), int(returned[number]), hits)
-    return Evaluation(target, k, overall, bands, *recall_curve(np.sort(rank), types))
+    scores, band, f_nu, f_de = (np.asarray(column.combine_chunks()) for column in occurrences.columns)
+    calibration = calibrations(scores, f_nu, f_de, band if with_bands else None, tuple(BANDS))
+    return Evaluation(target, k, overall, bands, *recall_curve(np.sort(rank), types), calibration)
 
 
 def _returned_bands(rows: dict[str, pa.Array], part: npt.NDArray[Any], sizes: Ints, k: int) -> Ints:

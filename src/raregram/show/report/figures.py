@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from raregram.errors import MissingExtraError
-from raregram.show.report.tables import backoff_curve, chosen, curve
+from raregram.show.report.tables import backoff_curve, chosen, curve, has_calibration
 
 # Colours that people with any colour vision can tell apart (Okabe and Ito).
 COLOURS = {
@@ -15,6 +16,7 @@ COLOURS = {
     "gss_abs": "#56b4e9", "random": "#999999",
 }  # fmt: skip
 BACKOFF: dict[str, Any] = {"color": "#5e3c99", "marker": "*", "lw": 2}
+DRAWN: dict[str, Any] = {"backoff": {"color": "#5e3c99"}, "selective": {"color": "#0072b2"}}  # ratios
 MARKERS = {"cet": "o", "gss": "s", "chi2": "^", "chi2_printed": "v", "tf": "D", "gss_abs": "P", "random": "x"}
 STYLE = {
     "svg.hashsalt": "raregram", "svg.fonttype": "none", "font.size": 10, "axes.spines.top": False,
@@ -35,7 +37,8 @@ class Figure:
 
 def figures(results: dict[str, Any]) -> list[Figure]:
     """Draw all figures of a report."""
-    return [_figure_1(results), _figure_2(results), _figure_3(results)]
+    calibration = (_figure_4, _figure_5, _figure_6) if has_calibration(results) else ()
+    return [draw(results) for draw in (_figure_1, _figure_2, _figure_3, *calibration)]
 
 
 def _figure_1(results: dict[str, Any]) -> Figure:
@@ -99,6 +102,71 @@ def _figure_3(results: dict[str, Any]) -> Figure:
 
     caption = "Figure 3. Test F1 by model size. Settings are chosen on validation."
     return _draw(results, "figure-3", "F1 by model size", caption, "F1", draw)
+
+
+def _figure_4(results: dict[str, Any]) -> Figure:
+    """Real ratios by predicted ones, with error bars."""
+
+    def draw(axes: Any, target: str) -> None:
+        for name, style in DRAWN.items():
+            found = results["targets"][target]["calibration"][name]["bins"]
+            points = [each for each in found if each["predicted"] and each["real_low"] is not None]
+            real = [math.log10(each["real"]) for each in points]
+            low = [value - math.log10(each["real_low"]) for value, each in zip(real, points, strict=True)]
+            high = [math.log10(each["real_high"]) - value for value, each in zip(real, points, strict=True)]
+            x = [math.log10(each["predicted"]) for each in points]
+            axes.errorbar(x, real, (low, high), fmt="o", ms=4, lw=1, capsize=2, label=name, **style)
+        _diagonal(axes)
+        axes.set_xlabel("log10 ratio, predicted")
+
+    caption = (
+        "Figure 4. Real ratio of test contexts by predicted ratio, with 95 % intervals. Contexts are cut into tenths "
+        "by their predicted ratio, and the last tenth into tenths again. Ratios that are right lie on the line."
+    )
+    return _draw(results, "figure-4", "Predicted and real ratios", caption, "log10 ratio, real", draw)
+
+
+def _figure_5(results: dict[str, Any]) -> Figure:
+    """Shares of targets and of others above each ratio."""
+
+    def draw(axes: Any, target: str) -> None:
+        for name, style in DRAWN.items():
+            found = results["targets"][target]["calibration"][name]["tippett"]
+            for side, line in (("targets", "-"), ("others", "--")):
+                axes.plot(found["log10_ratio"], found[side], line, label=f"{name}, {side}", **style)
+        axes.axvline(0, color="#999999", lw=1)
+        axes.set_xlabel("log10 ratio")
+        axes.set_ylim(0, 1)
+
+    caption = (
+        "Figure 5. Tippett plot: the share of targets, and of other contexts, with a larger ratio. Ratios of targets "
+        "left of the grey line, and of others right of it, mislead."
+    )
+    return _draw(results, "figure-5", "Targets and others above each ratio", caption, "share above", draw)
+
+
+def _figure_6(results: dict[str, Any]) -> Figure:
+    """Ratios after the best monotone map, by those before it."""
+
+    def draw(axes: Any, target: str) -> None:
+        for name, style in DRAWN.items():
+            found = results["targets"][target]["calibration"][name]["pav"]
+            steps = [step for step in zip(*found.values(), strict=True) if all(map(math.isfinite, step))]
+            x = [end for low, high, _ in steps for end in (low, high)]
+            axes.plot(x, [after for *_, after in steps for _ in range(2)], label=name, **style)
+        _diagonal(axes)
+        axes.set_xlabel("log10 ratio")
+
+    caption = (
+        "Figure 6. PAV plot: the ratio after the best monotone map (pool adjacent violators), by the ratio before. "
+        "Ratios that are right lie on the line. What becomes 0 or infinite is not shown."
+    )
+    return _draw(results, "figure-6", "Ratios before and after the best monotone map", caption, "log10 after", draw)
+
+
+def _diagonal(axes: Any) -> None:
+    """Draw the line on which both numbers are equal."""
+    axes.axline((0, 0), slope=1, color="#999999", lw=1)
 
 
 def _draw(results: dict[str, Any], name: str, title: str, caption: str, y_label: str, draw: Any) -> Figure:

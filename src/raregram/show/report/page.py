@@ -23,6 +23,10 @@ SECTIONS = {
     "figure-3": "",
     "chosen": "",
     "bands": "",
+    "calibration": "",
+    "figure-4": "",
+    "figure-5": "",
+    "figure-6": "",
     "tables-3-4": "",
     "table-1": "",
     "articles": "Test articles with the score of every gap",
@@ -47,8 +51,9 @@ def page(results: dict[str, Any], tables: Sequence[Table], figures: Sequence[Fig
     template = environment.from_string((files("raregram.show.report") / "page.html.j2").read_text(encoding="utf-8"))
     drawn = articles(results)
     titles = {table.name: table.title for table in tables} | {figure.name: figure.title for figure in figures}
+    titles |= {name: title for name, title in SECTIONS.items() if title and (name != "articles" or drawn)}
     rendered: str = template.render(
-        sections={name: title or titles[name] for name, title in SECTIONS.items() if name != "articles" or drawn},
+        sections={name: titles[name] for name in SECTIONS if name in titles},
         config=results["config"],
         corpus=corpus_name(results["config"]),
         tables={table.name: table for table in tables},
@@ -62,6 +67,7 @@ def page(results: dict[str, Any], tables: Sequence[Table], figures: Sequence[Fig
                 "selective": chosen(results, target, "selective"),
                 "all_used": chosen(results, target, "all used lam*"),
                 "plain": chosen(results, target, "all used lam=0"),
+                "cost": results["targets"][target]["evaluations"]["backoff"].get("calibration", {}).get("all"),
             }
             for target in results["config"]["targets"]
         ],

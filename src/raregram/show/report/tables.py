@@ -68,7 +68,13 @@ def tables(results: dict[str, Any]) -> list[Table]:
         _costs(results),
         _bands(results),
         _sizes(results),
+        *([_calibration(results), _ratio_bins(results)] if has_calibration(results) else []),
     ]
+
+
+def has_calibration(results: dict[str, Any]) -> bool:
+    """Whether the results say how right the ratios are; those of earlier versions do not."""
+    return all("calibration" in result for result in results["targets"].values())
 
 
 def curve(results: dict[str, Any], target: str, criterion: str | None) -> dict[int | None, dict[str, Any]]:
@@ -243,6 +249,34 @@ def _bands(results: dict[str, Any]) -> Table:
     )
     title = "Results by how often an N-gram was seen in training"
     return Table("bands", title, columns, rows, f"Of the top {results['config']['k']:,} N-grams.")
+
+
+def _calibration(results: dict[str, Any]) -> Table:
+    columns = ("target", "model", "seen", "targets", "others", "cllr", "least", "loss", "slope", "offset")
+    rows = tuple(
+        (target, name, band, *(measures[column] for column in columns[3:]))
+        for target in results["config"]["targets"]
+        for name, evaluation in results["targets"][target]["evaluations"].items()
+        for band, measures in evaluation["calibration"].items()
+    )
+    note = (
+        "On all test contexts, by how often an N-gram was seen in training. cllr is 0 for perfect ratios, and 1 for "
+        "ratios that say nothing; least is its least value under any monotone map, and loss the difference. slope "
+        "and offset are those of the log ratio: 1 and 0 if it is right. In a band, ratios are over the band's own."
+    )
+    return Table("calibration", "Whether the ratios mean what they say", columns, rows, note)
+
+
+def _ratio_bins(results: dict[str, Any]) -> Table:
+    columns = ("target", "model", "low", "high", "targets", "others", "predicted", "real", "real_low", "real_high")
+    rows = tuple(
+        (target, name, *(each[column] for column in columns[2:]))
+        for target in results["config"]["targets"]
+        for name, drawn in results["targets"][target]["calibration"].items()
+        for each in drawn["bins"]
+    )
+    note = "low and high are the log ratios of a bin. Intervals are of 95 %, for independent contexts."
+    return Table("ratio-bins", "Predicted and real ratios, as a table", columns, rows, note)
 
 
 def _sizes(results: dict[str, Any]) -> Table:
