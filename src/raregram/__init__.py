@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from raregram.corpus.tagging import tag
     from raregram.counts.count import count
     from raregram.counts.table import Counts
+    from raregram.measure.calibrate import calibrate
     from raregram.measure.evaluate import evaluate
     from raregram.measure.rank import rank
     from raregram.measure.results import Results
@@ -66,6 +67,7 @@ _HOME = {
     "Results": "raregram.measure.results",
     "Settings": "raregram.models.base",
     "Term": "raregram.models.explain",
+    "calibrate": "raregram.measure.calibrate",
     "count": "raregram.counts.count",
     "errors": "raregram.errors",
     "evaluate": "raregram.measure.evaluate",
@@ -88,6 +90,7 @@ __all__ = [
     "Settings",
     "Term",
     "__version__",
+    "calibrate",
     "count",
     "errors",
     "evaluate",

@@ -24,7 +24,7 @@ GROUPS = {
     "Contexts": ("n", "targets", "target", "side", "kind", "tokenize", "lower", "spans", "pad", "min_count", "folds"),
     "Estimator": (
         "estimator", "lam", "criterion", "size", "unseen", "seed", "keep_seen", "tau", "unit_lam", "longest",
-        "shapes", "max_bytes", "by", "k", "criteria", "sizes", "lams", "priors", "taus",
+        "shapes", "max_bytes", "calibrate", "bounds", "by", "k", "criteria", "sizes", "lams", "priors", "taus",
     ),
     "Output": ("out", "top", "interval", "level", "as_", "as_json", "quiet"),  # and --help
     "Machine": ("threads", "memory_limit", "processes", "engine", "master", "spark"),

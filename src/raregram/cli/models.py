@@ -63,6 +63,14 @@ def fit(
     max_bytes: Annotated[
         str | None, described(help="`backoff`: maximum size of the model in memory, e.g. 1MB. [default: no limit]")
     ] = None,
+    calibrate: Annotated[
+        bool | None,
+        described(
+            "--calibrate/--no-calibrate",
+            help="Calibrate the ratios by the folds of the count file. [default: if it has any]",
+        ),
+    ] = None,
+    bounds: cli.Bounds = True,
     side: cli.Side = options.SIDE.default,
     kind: cli.Kind = options.KIND.default,
     tokenize: cli.Tokenize = options.TOKENIZE.default,
@@ -102,6 +110,8 @@ def fit(
 
         if len(sources) != 1:
             raise ParameterError("--engine spark fits to one count table: count all sources together")
+        if calibrate:
+            raise ParameterError("a table on Spark has no folds: calibrate the model with `raregram calibrate`")
         with spark_cluster(master, spark, quiet) as cluster:
             from raregram.spark.fitting import fit as fit_on_spark
 
@@ -113,8 +123,36 @@ def fit(
             contexts = ContextOptions(cli.parse_columns(columns), target, denominator)
             layout: dict[str, Any] = {"side": side, "kind": kind, "tokenize": tokenize, "lower": lower}
             counts = read_counts(sources, contexts, progress=tick, spans=tuple(spans), **layout)
-        model = fitting.fit(counts, target, estimator, denominator=denominator, memory_limit=limit, **parameters)
+        calibration: dict[str, Any] = {"calibrate": calibrate, "bounded": bounds}
+        parameters |= {**calibration, "memory_limit": limit}
+        model = fitting.fit(counts, target, estimator, denominator=denominator, **parameters)
     model.save(out)
+    report_file(out, as_json, quiet)
+
+
+def calibrate(
+    model_file: cli.ModelFile,
+    documents: cli.TaggedDocuments,
+    out: cli.Out,
+    bounds: cli.Bounds = True,
+    format: cli.Format = None,  # noqa: A002 - the option's name
+    split: cli.Split = options.SPLIT.default,
+    as_json: cli.AsJson = False,
+    quiet: cli.Quiet = False,
+) -> None:
+    """Calibrate a model with tagged documents that were not in its fit.
+
+    Afterwards a ratio of 20 means that such contexts are twenty times as likely at the target as elsewhere. The order
+    of contexts stays. Where the counts are in folds, `fit` does this by itself.
+
+    Example: raregram calibrate loc.rgm held-out.parquet --out calibrated.rgm
+    """
+    from raregram.atomic import check_target
+    from raregram.measure.calibrate import calibrate as calibrate_model
+    from raregram.models.model import Model
+
+    check_target(out)
+    calibrate_model(Model.load(model_file), documents, bounded=bounds, format=format, split=split).save(out)
     report_file(out, as_json, quiet)
 
 
@@ -328,4 +366,4 @@ def _open(model: Model, sources: list[str] | None, reading: Options, columns: st
     return found
 
 
-COMMANDS = (fit, score, rank, explain, info)
+COMMANDS = (fit, calibrate, score, rank, explain, info)

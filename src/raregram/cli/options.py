@@ -25,6 +25,10 @@ OptionalSources = Annotated[
 ]
 OnError = Annotated[options.OnError, option(help=options.ON_ERROR.help)]
 ModelFile = Annotated[str, argument(help="A model file, as written by `fit`.")]
+Bounds = Annotated[
+    bool,
+    option("--bounds/--no-bounds", help="Let no calibrated ratio be stronger than held-out contexts can support."),
+]
 Out = Annotated[str, described("--out", "-o", help="The file to write.")]
 AsJson = Annotated[bool, option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, option("--quiet", "-q", help="Print no progress and no summary.")]

@@ -29,7 +29,7 @@ from raregram.counts.kernel import Batch, CountSettings, Layer, count_suffixes, 
 from raregram.counts.rows import SpanRows, add_up_suffixes, from_boundary, join_rows
 from raregram.counts.spans import Span
 from raregram.counts.storage import SpanTable
-from raregram.counts.table import Ints, check_total, counts_columns
+from raregram.counts.table import Ints, check_total, counts_columns, fold_names
 from raregram.errors import InputError, check_count
 from raregram.remote import PathLike
 from raregram.text.shapes import shapes_of
@@ -95,7 +95,7 @@ class Corpus:
         self.settings, self.threads = settings, threads
         self.memory_limit = memory_limit or MEMORY_LIMIT
         self.beside = beside or Path(tempfile.gettempdir(), "a temporary file")
-        self.vocabulary = {str(fold): fold for fold in range(settings.folds)}  # a fold is named in keys by an item
+        self.vocabulary = {name: code for code, name in enumerate(fold_names(settings.folds).to_pylist())}
         self.labels = {name for name in (settings.everything, *(settings.targets or ())) if name is not None}
         self.weights: dict[Weight, int] = {ONCE: 0}
         self.windows: Counter[tuple[int, int]] = Counter()  # how many there are of each fold and weight

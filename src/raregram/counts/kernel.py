@@ -130,7 +130,7 @@ def count_units(
     batches: Callable[[], Iterable[Batch]], layer: Layer, settings: CountSettings, weights: Ints, most_codes: int
 ) -> Iterator[SpanRows]:
     """Yield the rows of the units, position by position; `most_codes` of the items or shapes at a time."""
-    usual = sorted({batch.usual for batch in batches()})
+    usual = sorted({batch.usual for batch in batches()}) or [0]  # a fold may have no documents
     totals = {weight: np.zeros(len(layer.names), dtype=np.int64) for weight in usual}  # at the position k
     for k in range(settings.n):
         for batch in batches():

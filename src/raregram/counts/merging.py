@@ -18,9 +18,9 @@ from raregram.counts.rows import SpanRows, add_up_suffixes, from_boundary, join_
 from raregram.counts.sorting import find_heads
 from raregram.counts.spans import Span, span_names
 from raregram.counts.storage import SpanTable, are_within
-from raregram.counts.table import Counts, check_total, counts_columns, counts_header
+from raregram.counts.table import Counts, check_total, counts_columns, counts_header, fold_names
 from raregram.errors import InputError, ParameterError, check_count
-from raregram.text.vocabulary import Codes, build_vocabulary
+from raregram.text.vocabulary import Codes, build_vocabulary, encode_items
 
 NONE = np.empty((0, 1), dtype=np.int32)
 
@@ -50,6 +50,7 @@ class Combined:
                 for part in self.stream(span) if span.width == 1 else ():
                     used[part.keys] = True
                     fits &= are_within(list(part.values.T), totals)
+            used[encode_items(fold_names(len(self.folds)), self.items)] = True
             if not fits:
                 raise InputError("cannot subtract what was never added: the other table has more contexts")
             self.items = self.items.filter(pa.array(used))

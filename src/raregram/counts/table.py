@@ -22,7 +22,7 @@ from raregram.counts.sorting import group_rows
 from raregram.counts.spans import Span, parse_spans, span_names, tuple_of, unit_spans
 from raregram.counts.storage import SpanTable, StoredRows
 from raregram.errors import InputError, check_choice, check_count, must_be, name_some
-from raregram.options import DENOMINATOR, KIND, LOWER, MIN_COUNT, SIDE, SPANS, TOKENIZE
+from raregram.options import DENOMINATOR, FOLDS, KIND, LOWER, MIN_COUNT, SIDE, SPANS, TOKENIZE
 from raregram.remote import PathLike
 from raregram.text.ngrams import NGrams, NGramsLike, Where, as_sequence, nth_ngram, parse_ngrams
 from raregram.text.tokenize import Tokenizer
@@ -73,6 +73,7 @@ class Counts:
         tokenize: str = TOKENIZE.default,
         lower: bool = LOWER.default,
         shape: str | None = None,
+        folds: int = FOLDS.default,
         where: Where = nth_ngram,
     ) -> Counts:
         """Count labelled contexts.
@@ -89,6 +90,7 @@ class Counts:
             tokenize: "whitespace" or "words".
             lower: whether items are in small letters.
             shape: the name of a shape function.
+            folds: as in `raregram.count`; a context is a document.
             where: names a row in an error message.
 
         >>> counts = Counts.from_contexts(["lives in", "said that", "was in"], ["LOC", None, "LOC"])
@@ -101,7 +103,9 @@ class Counts:
         contexts, labels = as_sequence(contexts), as_sequence(labels)
         n = _length_of_first(contexts, n, Tokenizer(kind, tokenize, lower), where)
         wanted = None if targets is None else target_names(targets)
-        settings = CountSettings(n, side, kind, wanted, tuple_of(spans), shape=shape, tokenize=tokenize, lower=lower)
+        settings = CountSettings(
+            n, side, kind, wanted, tuple_of(spans), shape=shape, tokenize=tokenize, lower=lower, folds=folds
+        )
         return cls._count(settings, encode_labelled(contexts, labels, settings, where))
 
     @classmethod
@@ -340,7 +344,7 @@ class Counts:
         if not chosen or not set(chosen) <= set(range(len(self.folds))):
             raise must_be("folds", "this count table", f"some of {list(range(len(self.folds)))}", folds)
         totals = np.array([self.folds[fold] for fold in chosen], dtype=np.int64).sum(axis=0)
-        codes = encode_items(pa.array([str(fold) for fold in chosen], pa.string()), self.items).tolist()
+        codes = encode_items(fold_names(len(self.folds)), self.items)[list(chosen)].tolist()
         rows = CountRows(self.rows.stored, self.spans, self.n, self.side, len(totals), folded=True, chosen=codes)
         return replace(self, rows=rows, totals=totals, folds=(), known_digest=None)
 
@@ -413,6 +417,11 @@ def _length_of_first(ngrams: NGramsLike, n: int | None, tokenizer: Tokenizer, wh
     """Return how many items the first N-gram has, after a check that it has `n` where that is given."""
     tokenizer.check("a count")
     return int(parse_ngrams(ngrams[:1], n, tokenizer, where).lengths[0])
+
+
+def fold_names(folds: int) -> pa.Array:
+    """Return the items by which folds are named in keys; they are among the items of a table in folds."""
+    return pa.array([str(fold) for fold in range(folds)], pa.string())
 
 
 def counts_columns(targets: Sequence[str]) -> tuple[str, ...]:

@@ -164,7 +164,8 @@ def tune(  # noqa: PLR0913 - every option has its name
     counts = counts if isinstance(counts, Counts) else Counts.load(counts)
     target = only_target(counts) if target is None else target
     contexts = types_of(documents, counts, target, Options(format=format, split=split))
-    grid = Grid(counts, target, contexts, denominator, unseen, seed, k, by)
+    plain = Counts.from_table(counts.of_folds().as_table()) if counts.folds else counts
+    grid = Grid(plain, target, contexts, denominator, unseen, seed, k, by)
     grid.check()
     tried = (
         grid.backoff(priors, taus)
@@ -176,7 +177,7 @@ def tune(  # noqa: PLR0913 - every option has its name
         trials.append(trial)
         progress(1)
     best = choose(trials)
-    return Tuning(grid.fit(best), best, tuple(trials))
+    return Tuning(replace(grid, counts=counts).fit(best), best, tuple(trials))
 
 
 @dataclass(frozen=True)

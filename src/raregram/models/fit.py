@@ -12,12 +12,13 @@ from raregram.counts.count import ContextOptions, read_counts
 from raregram.counts.engine import MEMORY_LIMIT
 from raregram.counts.table import Counts
 from raregram.errors import InputError, ParameterError, check_choice, check_count
-from raregram.models.base import Settings
+from raregram.models.base import Estimator, Settings
 from raregram.models.calibration import Calibration, learn
 from raregram.models.model import Model
 from raregram.models.registry import find_estimator
 from raregram.options import DENOMINATOR, ESTIMATOR, SEED, TAU, UNSEEN, Denominator, EstimatorName, Unseen
 
+ENOUGH = 10_000  # held-out contexts of the target, from which a calibration is learned
 ROW_BYTES = 128  # of a stored row of a count table in memory, at most
 PARAMETERS: dict[str, Any] = {
     **dict.fromkeys(("criterion", "size", "lam", "unit_lam", "longest", "shapes", "max_bytes")),
@@ -106,13 +107,12 @@ def fit(
 
 
 def _learn_from_folds(counts: Counts, options: FitOptions, bounded: bool, memory_limit: int) -> Calibration:
-    """Score the documents of each fold by a model of the others, and learn what the scores are worth."""
+    """Score the documents of each fold by a model of the others, and learn what the scores are worth.
+
+    Five numbers are learned, so in a large table a few of the folds are enough.
+    """
     found = find_estimator(options.estimator)
-    if not found.has_variance:
-        raise ParameterError(
-            f"the estimator {options.estimator!r} cannot be calibrated: its ratios may be 0 or infinite. "
-            "Fit 'backoff', 'selective' or 'product'"
-        )
+    check_finite(found)
     if not counts.folds:
         raise ParameterError(
             "this table was not counted in folds, by which a model is calibrated: count again with --folds 5 "
@@ -129,8 +129,19 @@ def _learn_from_folds(counts: Counts, options: FitOptions, bounded: bool, memory
         model, rows = Model(found.fit(rest, settings, memory_limit)), held_out.rows[held_out.whole]
         scores.append(model.log_ratio(model.encode_rows(held_out.items, rows.keys)))
         frequencies.append(held_out.frequencies(rows, settings.target, settings.denominator))
+        if sum(f_nu.sum() for f_nu, _ in frequencies) >= ENOUGH:
+            break
     f_nu, f_de = (np.concatenate(column) for column in zip(*frequencies, strict=True))
     return learn(np.concatenate(scores), f_nu, f_de, bounded)
+
+
+def check_finite(estimator: Estimator | type[Estimator]) -> None:
+    """Raise unless the ratios of an estimator are always finite, so that they can be calibrated."""
+    if not estimator.has_variance:
+        raise ParameterError(
+            f"the estimator {estimator.name!r} cannot be calibrated: its ratios may be 0 or infinite. "
+            "Fit 'backoff', 'selective' or 'product'"
+        )
 
 
 @dataclass(frozen=True)
