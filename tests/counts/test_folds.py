@@ -101,6 +101,12 @@ def test_tables_in_folds_merge_and_subtract_fold_by_fold(tmp_path_factory, one, 
     assert (a + plain).folds == ()
 
 
+def test_there_may_be_more_folds_than_items_and_shapes():
+    source = [{"items": ["a"] * 4, "spans": [(3, 4, "LOC")]}] * 12
+    counts = count(source, 10, spans=("shapes:3",)).collect()
+    assert contents(counts) == contents(count(source, spans=("shapes:3", "whole")).collect())
+
+
 def test_what_was_never_added_to_a_fold_cannot_be_taken_from_it():
     one, two = ({"text": "x y in", "spans": [(2, 3, "LOC")]}, {"text": "so it goes", "spans": []})
     a, b = (count(list(source), 2).collect() for source in ((one, two), (two, one)))

@@ -286,9 +286,10 @@ def _only(parts: Iterable[SpanRows], only: Span | None) -> Iterator[SpanRows]:
 def _recode(parts: Iterable[SpanRows], codes: Codes, side: str, folds: Codes) -> Iterator[SpanRows]:
     """Yield rows with other codes, of items and of folds."""
     for part in parts:
-        keys = codes[part.keys]
-        if len(folds):
-            from_boundary(keys, side)[:, -1] = folds[from_boundary(part.keys, side)[:, -1]]
+        keys = np.empty_like(part.keys)
+        before, after = from_boundary(part.keys, side), from_boundary(keys, side)
+        after[:, : part.span.width] = codes[before[:, : part.span.width]]
+        after[:, part.span.width :] = folds[before[:, part.span.width :]] if len(folds) else 0
         yield SpanRows(part.span, keys, part.values)
 
 

@@ -31,8 +31,15 @@ from raregram.counts.count import CountJob
 from raregram.counts.kernel import CountSettings
 from raregram.counts.table import Counts, Ints
 from raregram.errors import InputError, ParameterError, check_count, check_lam, must_be, shorten
-from raregram.measure.calibration import bins, pav_curve, pool, tippett
-from raregram.measure.evaluate import evaluate_scores, training_frequency, type_frequencies, types_for
+from raregram.measure.calibration import bins, calibrations, pav_curve, pool, tippett
+from raregram.measure.evaluate import (
+    BANDS,
+    bands_of,
+    evaluate_scores,
+    training_frequency,
+    type_frequencies,
+    types_for,
+)
 from raregram.measure.processes import map_in_processes
 from raregram.measure.score import all_boundaries, split_text
 from raregram.measure.tune import Grid, Trial, choose
@@ -48,7 +55,8 @@ ONE_MB = 1_000_000
 ARTICLES = 3  # test documents that the report shows in colours,
 ARTICLE_ITEMS = (40, 160)  # neither short nor long
 SHOWN_FAMILIES = ("all used lam=0", "all used lam*", "selective", "selective, size read off the test curve")
-DRAWN_FAMILIES = ("backoff", "selective")  # whose ratios are drawn, predicted and real
+DRAWN_FAMILIES = ("backoff", "selective")  # whose ratios are drawn, predicted and real, also when calibrated
+FOLDS = 5  # of training documents, by which they are
 
 LISTS = ("targets", "criteria", "sizes", "lams", "priors", "taus")  # settings that are lists,
 TEXTS = (
@@ -142,6 +150,7 @@ class Splits:
     train: Counts
     valid: Counts
     test: Counts
+    folded: Counts  # the training part in folds
 
     @cached_property
     def seen(self) -> Ints:
@@ -224,6 +233,9 @@ def count_splits(config: Config, corpus: pa.Table, say: Say = say_nothing) -> Sp
         spans = ("units", "whole", *(longer if name == "train" else []))
         # Not `count`, which would warn of a part without a target: that is a result of the experiment.
         counts[name] = CountJob((documents, None, None), CountSettings(spans=spans, **layout)).collect()
+        if name == "train":
+            settings = CountSettings(spans=spans, folds=FOLDS, **layout)
+            counts["folded"] = CountJob((documents, None, None), settings).collect()
     return Splits(**counts)
 
 
@@ -274,7 +286,10 @@ def _run_target(
     models |= {name: model for name, (model, _) in shown.items()}
     say(f"evaluating the best models of {target}")
     evaluations, costs = _evaluate_and_time(config, models, splits, target)
-    drawn = {name: models[name] for name in DRAWN_FAMILIES}
+    drawn = {}
+    for name, trial in zip(DRAWN_FAMILIES, (choose(backoff), families["selective"]), strict=True):
+        drawn[name], calibrated = models[name], replace(test, counts=splits.folded).fit(trial)
+        drawn |= {f"{name}, calibrated": calibrated} if calibrated.calibration else {}
     return {
         "cells": [
             *(_entry(trial, test_f1.get(trial)) for trial in tried),
@@ -391,12 +406,14 @@ def _evaluate_and_time(
 def _draw_calibration(config: Config, models: dict[str, Model], splits: Splits, target: str) -> dict[str, Any]:
     """Return what the pictures show of how right the ratios of models are on the test documents."""
     frequencies = type_frequencies(splits.test, target, config.denominator)
-    drawn = {}
+    drawn, bands = {}, (bands_of(splits.seen), tuple(BANDS))
     for name, model in models.items():
-        pooled = pool(model.log_ratio(types_for(model, splits.test)), *frequencies)
+        scores = model.log_ratio(types_for(model, splits.test))
+        pooled, measured = pool(scores, *frequencies), calibrations(scores, *frequencies, *bands)
         curves = {
             "tippett": dict(zip(("log10_ratio", "targets", "others"), tippett(pooled), strict=True)),
             "pav": dict(zip(("low", "high", "after"), pav_curve(pooled), strict=True)),
+            "measures": {band: measures.to_dict() for band, measures in measured.items()},
         }
         drawn[name] = _six_digits({"bins": [asdict(each) for each in bins(pooled)], **curves})
     return drawn

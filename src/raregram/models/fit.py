@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from raregram.counts.count import ContextOptions, read_counts
 from raregram.counts.engine import MEMORY_LIMIT
 from raregram.counts.table import Counts
-from raregram.errors import InputError, ParameterError, check_choice, check_count
+from raregram.errors import InputError, ParameterError, RaregramWarning, check_choice, check_count
 from raregram.models.base import Estimator, Settings
 from raregram.models.calibration import Calibration, learn
 from raregram.models.model import Model
@@ -101,9 +102,15 @@ def fit(
     options = FitOptions(target, estimator, denominator, parameters)
     settings, limit = choose_settings(counts, options, counts.known_digest), memory_limit or MEMORY_LIMIT
     model = Model(found.fit(counts, settings, limit))
-    if calibrate is None:
-        calibrate = bool(counts.folds) and found.has_variance
-    return replace(model, calibration=_learn_from_folds(counts, options, bounded, limit)) if calibrate else model
+    if calibrate is False or (calibrate is None and not (counts.folds and found.has_variance)):
+        return model
+    try:
+        return replace(model, calibration=_learn_from_folds(counts, options, bounded, limit))
+    except InputError as error:
+        if calibrate:
+            raise
+        warnings.warn(f"the model is not calibrated: in its folds, {error}", RaregramWarning, stacklevel=2)
+        return model
 
 
 def _learn_from_folds(counts: Counts, options: FitOptions, bounded: bool, memory_limit: int) -> Calibration:

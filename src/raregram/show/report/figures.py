@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,11 @@ COLOURS = {
     "gss_abs": "#56b4e9", "random": "#999999",
 }  # fmt: skip
 BACKOFF: dict[str, Any] = {"color": "#5e3c99", "marker": "*", "lw": 2}
-DRAWN: dict[str, Any] = {"backoff": {"color": "#5e3c99"}, "selective": {"color": "#0072b2"}}  # ratios
+DRAWN: dict[str, Any] = {
+    "backoff": {"color": "#b2abd2"},
+    "backoff, calibrated": {"color": "#5e3c99"},
+    "selective, calibrated": {"color": "#0072b2"},
+}  # ratios
 MARKERS = {"cet": "o", "gss": "s", "chi2": "^", "chi2_printed": "v", "tf": "D", "gss_abs": "P", "random": "x"}
 STYLE = {
     "svg.hashsalt": "raregram", "svg.fonttype": "none", "font.size": 10, "axes.spines.top": False,
@@ -108,8 +113,7 @@ def _figure_4(results: dict[str, Any]) -> Figure:
     """Real ratios by predicted ones, with error bars."""
 
     def draw(axes: Any, target: str) -> None:
-        for name, style in DRAWN.items():
-            found = results["targets"][target]["calibration"][name]["bins"]
+        for found, name, style in _ratios(results, target, "bins"):
             points = [each for each in found if each["predicted"] and each["real_low"] is not None]
             real = [math.log10(each["real"]) for each in points]
             low = [value - math.log10(each["real_low"]) for value, each in zip(real, points, strict=True)]
@@ -130,8 +134,7 @@ def _figure_5(results: dict[str, Any]) -> Figure:
     """Shares of targets and of others above each ratio."""
 
     def draw(axes: Any, target: str) -> None:
-        for name, style in DRAWN.items():
-            found = results["targets"][target]["calibration"][name]["tippett"]
+        for found, name, style in _ratios(results, target, "tippett"):
             for side, line in (("targets", "-"), ("others", "--")):
                 axes.plot(found["log10_ratio"], found[side], line, label=f"{name}, {side}", **style)
         axes.axvline(0, color="#999999", lw=1)
@@ -149,8 +152,7 @@ def _figure_6(results: dict[str, Any]) -> Figure:
     """Ratios after the best monotone map, by those before it."""
 
     def draw(axes: Any, target: str) -> None:
-        for name, style in DRAWN.items():
-            found = results["targets"][target]["calibration"][name]["pav"]
+        for found, name, style in _ratios(results, target, "pav"):
             steps = [step for step in zip(*found.values(), strict=True) if all(map(math.isfinite, step))]
             x = [end for low, high, _ in steps for end in (low, high)]
             axes.plot(x, [after for *_, after in steps for _ in range(2)], label=name, **style)
@@ -162,6 +164,12 @@ def _figure_6(results: dict[str, Any]) -> Figure:
         "Ratios that are right lie on the line. What becomes 0 or infinite is not shown."
     )
     return _draw(results, "figure-6", "Ratios before and after the best monotone map", caption, "log10 after", draw)
+
+
+def _ratios(results: dict[str, Any], target: str, what: str) -> Iterator[tuple[Any, str, dict[str, Any]]]:
+    """Yield what is drawn of the ratios of some models, with their names and styles."""
+    drawn = results["targets"][target]["calibration"]
+    return ((drawn[name][what], name, style) for name, style in DRAWN.items() if name in drawn)
 
 
 def _diagonal(axes: Any) -> None:

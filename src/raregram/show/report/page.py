@@ -67,7 +67,7 @@ def page(results: dict[str, Any], tables: Sequence[Table], figures: Sequence[Fig
                 "selective": chosen(results, target, "selective"),
                 "all_used": chosen(results, target, "all used lam*"),
                 "plain": chosen(results, target, "all used lam=0"),
-                "cost": results["targets"][target]["evaluations"]["backoff"].get("calibration", {}).get("all"),
+                "costs": _costs(results["targets"][target]),
             }
             for target in results["config"]["targets"]
         ],
@@ -106,3 +106,10 @@ def show(value: Any) -> str:
     if 0.1 <= abs(value) < 1:
         return f"{value:.3f}"
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.3g}"
+
+
+def _costs(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return how right the ratios of the back-off estimator are, and then when calibrated; what is known of it."""
+    drawn = result.get("calibration", {})
+    found = [drawn.get(name, {}).get("measures", {}).get("all") for name in ("backoff", "backoff, calibrated")]
+    return [measures for measures in found if measures and isinstance(measures["cllr"], float)]

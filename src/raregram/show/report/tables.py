@@ -256,8 +256,8 @@ def _calibration(results: dict[str, Any]) -> Table:
     rows = tuple(
         (target, name, band, *(measures[column] for column in columns[3:]))
         for target in results["config"]["targets"]
-        for name, evaluation in results["targets"][target]["evaluations"].items()
-        for band, measures in evaluation["calibration"].items()
+        for name, found in _measures(results["targets"][target]).items()
+        for band, measures in found.items()
     )
     note = (
         "On all test contexts, by how often an N-gram was seen in training. cllr is 0 for perfect ratios, and 1 for "
@@ -265,6 +265,12 @@ def _calibration(results: dict[str, Any]) -> Table:
         "and offset are those of the log ratio: 1 and 0 if it is right. In a band, ratios are over the band's own."
     )
     return Table("calibration", "Whether the ratios mean what they say", columns, rows, note)
+
+
+def _measures(result: dict[str, Any]) -> dict[str, Any]:
+    """Return how right the ratios of each model of a target are, also when calibrated."""
+    calibrated = {name: drawn["measures"] for name, drawn in result["calibration"].items() if "measures" in drawn}
+    return {name: evaluation["calibration"] for name, evaluation in result["evaluations"].items()} | calibrated
 
 
 def _ratio_bins(results: dict[str, Any]) -> Table:
