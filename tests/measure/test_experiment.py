@@ -126,7 +126,9 @@ def test_the_results_are_the_same_as_ever(tmp_path):
             scores[1 : settings.n] = [None] * (settings.n - 1)
     for target in made["targets"].values():  # frozen before ratios were measured, which has a sum of its own
         drawn = target.pop("calibration")
-        calibrated = {name: drawn.pop(f"{name}, calibrated") for name in list(drawn) if f"{name}, calibrated" in drawn}
+        calibrated = {
+            name: drawn.pop(f"{name}, calibrated") for name in list(drawn) if f"{name}, calibrated" in drawn
+        }
         made.setdefault("calibrated", []).append([calibrated, [each.pop("measures") for each in drawn.values()]])
         measured = {name: each.pop("calibration") for name, each in target["evaluations"].items()}
         made.setdefault("calibration", []).append([drawn, measured])

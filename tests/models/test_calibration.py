@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import raregram as rg
-from raregram.errors import FileError, InputError, ParameterError
+from raregram.errors import FileError, InputError, ParameterError, RaregramWarning
+from raregram.measure.calibration import calibrations
 from raregram.measure.synthetic import SyntheticCorpus
 from raregram.models.calibration import Calibration, learn
 from raregram.models.explain import Explanation
@@ -173,3 +174,84 @@ def test_a_ratio_is_said_in_words(log_ratio, said):
 def test_the_sentence_tells_the_interval_of_the_ratio_it_tells():
     explanation = Explanation(("in",), "LOC", "a model", -np.log(4), (), (-np.log(8), -np.log(2)), ("here", "there"))
     assert "4 times as likely there as here (95 % interval: 2 to 8)" in explanation.sentence()
+
+
+def folded_corpus(folds=4, size=4_000, seed=5):
+    """Contexts whose items tell the same thing several times, which makes all estimators claim too much."""
+    rng = np.random.default_rng(seed)
+    at_target = rng.random(size) < 0.2
+    topic = np.where(rng.random(size) < np.where(at_target, 0.6, 0.3), "x", "y")
+    far, near = (np.char.add(topic, rng.integers(0, 9, size).astype(str)) for _ in range(2))
+    texts = [" ".join(words) for words in zip(far, topic, near, topic, strict=True)]
+    labels = np.where(at_target, "LOC", "O")
+    return rg.Counts.from_contexts(texts, labels, folds=folds), texts, at_target
+
+
+@pytest.mark.parametrize("estimator", ["backoff", "selective", "product"])
+def test_a_model_is_calibrated_by_the_folds_of_its_table(estimator):
+    """As by hand: each fold is scored by a model of the others; and afterwards the ratios are right."""
+    counts, texts, at_target = folded_corpus()
+    model = rg.fit(counts, "LOC", estimator)
+    plain = rg.fit(counts, "LOC", estimator, calibrate=False)
+    assert plain.calibration is None
+    assert np.array_equal(model.calibration.apply(plain.log_ratio(texts)), model.log_ratio(texts))
+    scores = np.empty(len(texts))
+    for fold in range(4):
+        rest = rg.fit(counts.of_folds([other for other in range(4) if other != fold]), "LOC", estimator)
+        scores[fold::4] = rest.log_ratio(texts[fold::4])
+    by_hand = learn(scores, at_target, ~at_target)
+    assert by_hand.apply(scores) == pytest.approx(model.calibration.apply(scores), abs=1e-6)
+    new, truth = folded_corpus(seed=6)[1:]
+    before, after = (calibrations(m.log_ratio(new), truth * 1, ~truth * 1)["all"] for m in (plain, model))
+    assert after.loss < 0.005
+    assert abs(after.slope - 1) < 0.15 < 1 - before.slope
+
+
+def test_folds_are_scored_until_there_is_enough(monkeypatch):
+    import raregram.models.fit as fitting
+
+    counts, *_ = folded_corpus()
+    monkeypatch.setattr(fitting, "ENOUGH", 300)
+    calibration = rg.fit(counts, "LOC", "selective").calibration
+    assert 300 <= calibration.targets < counts.totals[1] * 0.6
+
+
+def test_what_cannot_be_calibrated_says_so():
+    counts, *_ = folded_corpus()
+    assert rg.fit(counts, "LOC", "direct").calibration is None
+    with pytest.raises(ParameterError, match="'direct' cannot be calibrated"):
+        rg.fit(counts, "LOC", "direct", calibrate=True)
+    with pytest.raises(ParameterError, match="not counted in folds"):
+        rg.fit(counts.of_folds(), "LOC", calibrate=True)
+    few = rg.Counts.from_contexts(["a b", "c d", "e f", "g h"], ["LOC", None, None, None], folds=2)
+    with pytest.warns(
+        RaregramWarning, match="the model is not calibrated: in its folds, the target 'LOC' never occurs"
+    ):
+        assert rg.fit(few, "LOC").calibration is None
+    with pytest.raises(InputError, match="never occurs"):
+        rg.fit(few, "LOC", calibrate=True)
+
+
+def test_held_out_documents_calibrate_a_model():
+    counts, (_, new, truth) = folded_corpus(folds=0)[0], folded_corpus(seed=6)
+    model = rg.fit(counts, "LOC")
+    held_out = rg.Counts.from_contexts(new, np.where(truth, "LOC", "O"), spans=["whole"])
+    calibrated = rg.calibrate(model, held_out)
+    assert calibrated.calibration.targets == truth.sum()
+    assert rg.calibrate(calibrated, held_out).calibration == calibrated.calibration  # not of a calibrated one
+    measures = rg.evaluate(calibrated, held_out).calibration["all"]
+    assert measures.slope == pytest.approx(1, abs=0.05)
+    assert measures.loss < 0.01
+    assert rg.calibrate(model, held_out, bounded=False).calibration.ceiling is None
+    with pytest.raises(ParameterError, match="'mle' cannot be calibrated"):
+        rg.calibrate(rg.fit(held_out, "LOC", "mle"), held_out)
+
+
+def test_tuning_calibrates_the_best_model():
+    counts, (_, new, truth) = folded_corpus()[0], folded_corpus(seed=6)
+    held_out = rg.Counts.from_contexts(new, np.where(truth, "LOC", "O"), spans=["whole"])
+    grid = {"estimator": "selective", "criteria": ["cet"], "sizes": [5, 50], "lams": [1e-3, 1e-2]}
+    tuned, plain = (rg.tune(table, held_out, "LOC", **grid) for table in (counts, counts.of_folds()))
+    assert tuned.best == plain.best
+    assert plain.model.calibration is None
+    assert np.array_equal(tuned.model.calibration.apply(plain.model.log_ratio(new)), tuned.model.log_ratio(new))
