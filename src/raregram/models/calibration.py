@@ -30,8 +30,10 @@ STEP = 2.0**-6  # to which log ratios are rounded while the map is learned
 MOST_STEPS = 500  # of the search
 PRECISION = 1e-10  # of Cllr in nats, where the search ends
 START = (math.log(0.02), 0.0, math.log(0.8), math.log(0.5))  # logarithms of the numbers but the ceiling
-LEAST_LOG = -40.0  # of all numbers: far beyond what contexts can tell
-MOST_LOG = np.array([0.0, 40.0, 40.0, 40.0, 0.0])  # 1 is between the floor and the ceiling
+# What the logarithms may be: 1 is between the floor and the ceiling; and no step is so steep that contexts which are
+# told apart without a fault would all come to have the same ratio.
+LEAST_LOG = np.array([-40.0, -7.0, -40.0, -40.0, -40.0])
+MOST_LOG = np.array([0.0, 7.0, math.log(2), math.log(2), 0.0])
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def _search(theta: Floats, x: Floats, weights: tuple[Floats, Floats], misleading
         scale = np.diag(np.maximum(np.diag(some), 1e-12))
         step = np.clip(np.linalg.solve(some + damping * scale, -gradient[free]), -1, 1)  # one factor of e at a time
         tried = theta.copy()
-        tried[free] = np.clip(theta[free] + step, LEAST_LOG, MOST_LOG[free])
+        tried[free] = np.clip(theta[free] + step, LEAST_LOG[free], MOST_LOG[free])
         better = _cllr(tried, x, weights, misleading)
         if better[0] < loss:
             gained = loss - better[0]

@@ -45,6 +45,7 @@ def describe(path: PathLike) -> Facts:
         "spans": span_names(counts.spans, counts.n),
         "pad": counts.pad,
         "min_count": counts.min_count,
+        "folds": len(counts.folds),
         "contexts": int(counts.totals[0]),
         "targets": dict(zip(counts.targets, counts.totals[1:].tolist(), strict=True)),
         "distinct_items": _distinct(counts, counts.units),
