@@ -108,8 +108,9 @@ FROZEN = {
     "articles": "cee5bcb31c1eb519",
     "targets": "fb3fa18d8923e9ee",
     "calibration": "be795d49c6cb9aa7",
-    "calibrated": "97bd4a0e4da0389b",
 }
+# Cllr of back-off and selective, and of both when calibrated; LOC and PER.
+COSTS = [[0.555295, 0.690514, 0.555288, 0.657049], [0.600956, 0.688202, 0.579481, 0.615501]]
 
 
 def test_the_results_are_the_same_as_ever(tmp_path):
@@ -126,14 +127,16 @@ def test_the_results_are_the_same_as_ever(tmp_path):
             scores[1 : settings.n] = [None] * (settings.n - 1)
     for target in made["targets"].values():  # frozen before ratios were measured, which has a sum of its own
         drawn = target.pop("calibration")
-        calibrated = {
-            name: drawn.pop(f"{name}, calibrated") for name in list(drawn) if f"{name}, calibrated" in drawn
-        }
-        made.setdefault("calibrated", []).append([calibrated, [each.pop("measures") for each in drawn.values()]])
+        calibrated = {name: drawn.pop(name) for name in list(drawn) if name.endswith(", calibrated")}
+        costs = [each["measures"]["all"]["cllr"] for each in (*drawn.values(), *calibrated.values())]
+        made.setdefault("costs", []).append(costs)  # plain, then calibrated
+        for each in drawn.values():
+            del each["measures"]
         measured = {name: each.pop("calibration") for name, each in target["evaluations"].items()}
         made.setdefault("calibration", []).append([drawn, measured])
     text = {part: json.dumps(made[part], sort_keys=True).encode() for part in FROZEN}
     assert {part: hashlib.sha256(text[part]).hexdigest()[:16] for part in FROZEN} == FROZEN
+    assert np.array(made["costs"]) == pytest.approx(np.array(COSTS), abs=1e-4)
 
 
 def split(documents, config):
