@@ -19,7 +19,7 @@ from raregram.models.model import Model
 from raregram.models.registry import find_estimator
 from raregram.options import DENOMINATOR, ESTIMATOR, SEED, TAU, UNSEEN, Denominator, EstimatorName, Unseen
 
-ENOUGH = 10_000  # held-out contexts of the target, from which a calibration is learned
+ENOUGH = 5_000  # held-out contexts of the target, from which a calibration is learned
 ROW_BYTES = 128  # of a stored row of a count table in memory, at most
 PARAMETERS: dict[str, Any] = {
     **dict.fromkeys(("criterion", "size", "lam", "unit_lam", "longest", "shapes", "max_bytes")),
