@@ -81,6 +81,8 @@ def measure(folder: Path, lines: int, rounds: int, figures: Figures) -> None:
     counts.save(table)
     model, selective = rg.fit(counts, "LOC"), rg.fit(counts, "LOC", "selective", criterion="cet", size=5000)
     model.save(folder / "loc.rgm")
+    folded = count(path, folds=5)
+    calibrated = rg.fit(folded, "LOC")
     contexts = pa.array(text.read_text().splitlines())
     articles = pq.read_table(path)
     half = len(articles) // 2
@@ -95,7 +97,10 @@ def measure(folder: Path, lines: int, rounds: int, figures: Figures) -> None:
         "open the table": lambda: rg.Counts.load(table),
         "read all of the table": lambda: dict(rg.Counts.load(table).rows),
         "rg.fit, table in memory": lambda: rg.fit(counts, "LOC"),
+        "rg.count, one thread, five folds": lambda: count(path, folds=5, threads=1),
+        "rg.fit, five folds": lambda: rg.fit(folded, "LOC"),
         "model.log_ratio": lambda: model.log_ratio(contexts),
+        "model.log_ratio, calibrated": lambda: calibrated.log_ratio(contexts),
         "model.log_ratio, selective": lambda: selective.log_ratio(contexts),
         "raregram count": command("count", "train.parquet", "--targets", "LOC,PER", "--out", "c", folder=folder),
         "raregram fit": command("fit", "all.counts", "--target", "LOC", "--out", "m", folder=folder),
@@ -120,6 +125,7 @@ def measure(folder: Path, lines: int, rounds: int, figures: Figures) -> None:
     for name, seconds in found.items():
         figures.add(name, seconds, "s", most=0.5 if name == "raregram explain" else None)
     counting, splitting = found["rg.count, one thread"], found["the C program, training text"]
+    fitting = found["rg.fit, table in memory"]
     scoring, (one, two) = found["model.log_ratio"], (found[name] for name in clocked)
     for what, ratio, least, most in (
         ("counting over the C program, one thread", counting / splitting, None, 10),
@@ -128,7 +134,10 @@ def measure(folder: Path, lines: int, rounds: int, figures: Figures) -> None:
         ("merging two halves over counting one", found["merge two halves"] / found[HALF], None, 1),
         ("opening the table over counting", found["open the table"] / counting, None, 0.1),
         ("writing the table over counting", found["write the table"] / counting, None, 0.5),
-        ("raregram fit over rg.fit", found["raregram fit"] / found["rg.fit, table in memory"], None, 2),
+        ("raregram fit over rg.fit", found["raregram fit"] / fitting, None, 2),
+        ("counting in five folds over counting", found["rg.count, one thread, five folds"] / counting, None, None),
+        ("a fit with five folds over one without", found["rg.fit, five folds"] / fitting, None, 6),
+        ("scoring with a calibrated model over scoring", found["model.log_ratio, calibrated"] / scoring, None, 1.1),
         ("raregram score's speed over the library's", scoring / found["raregram score"], 0.8, None),
         ("scoring over the C program", scoring / found["the C program, test contexts"], None, 3),
     ):
