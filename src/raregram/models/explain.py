@@ -128,14 +128,14 @@ class Explanation:
         """
         texts = [self._text(term) for term in self.terms]
         text_width = max(map(_columns, texts))
-        count_width = max(4, *(len(_count(f)) for term in self.terms for f in (term.f_nu, term.f_de)))
+        count_width = max(4, *(len(f) for term in self.terms for f in _counts(term)))
         (changes, ratio), heads, scale = _changes(self.terms), self._heads(), self._scale()
         head = f"{'':>5}  {'':<{text_width}}  {'f_nu':>{count_width}}  {'f_de':>{count_width}}  {'term':>8}{ratio}"
         lines: list[Line] = [(head.rstrip(), None)]
         for row, (term, text, change) in enumerate(zip(self.terms, texts, changes, strict=True)):
             lines += [(heads[row], None)] if row in heads else []
             padding = " " * (text_width - _columns(text))
-            f_nu, f_de = (f"{_count(f):>{count_width}}" for f in (term.f_nu, term.f_de))
+            f_nu, f_de = (f"{f:>{count_width}}" for f in _counts(term))
             bar = _bar(term.value / scale)
             line = f"{_position(term):>5}  {text}{padding}  {f_nu}  {f_de}  {_value(term):>8}{change}  {bar}"
             lines.append((line.rstrip(), term.value))
@@ -150,8 +150,7 @@ class Explanation:
         lines: list[drawing.Bar | str] = []
         for row, (term, change) in enumerate(zip(self.terms, changes, strict=True)):
             lines += [heads[row]] if row in heads else []
-            counts = (_count(term.f_nu), _count(term.f_de))
-            shown = (_position(term), self._text(term), *counts, _value(term), " ".join(change.split()))
+            shown = (_position(term), self._text(term), *_counts(term), _value(term), " ".join(change.split()))
             lines.append(drawing.Bar(*shown, share=term.value / scale, counts=term.selected))
         return drawing.bars(self.headline(), lines)
 
@@ -236,8 +235,11 @@ def _value(term: Term) -> str:
     return "·" if not term.selected and term.value == 0 else f"{term.value:+.2f}"
 
 
-def _count(f: int | None) -> str:
-    return "-" if f is None else f"{f:,}"
+def _counts(term: Term) -> tuple[str, str]:
+    """Show both frequencies; a calibration has none."""
+    if term.kind == "calibration":
+        return "", ""
+    return "-" if term.f_nu is None else f"{term.f_nu:,}", "-" if term.f_de is None else f"{term.f_de:,}"
 
 
 def _bar(share: float) -> str:

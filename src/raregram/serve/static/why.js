@@ -126,8 +126,7 @@ function drawTerm(term, items, scale, kind) {
   return make("tr", { class: term.selected ? "" : "out" },
     make("td", { class: "note" }, place),
     make("td", { class: "text" }, drawWords(term, items, kind)),
-    make("td", {}, count(term.f_nu)),
-    make("td", {}, count(term.f_de)),
+    ...[term.f_nu, term.f_de].map((f) => make("td", {}, term.kind === "calibration" ? "" : count(f))),
     make("td", {}, term.selected || value(term.value) !== 0 ? signed(term.value) : "·"),
     bar(term.value, scale));
 }
