@@ -286,10 +286,12 @@ def _only(parts: Iterable[SpanRows], only: Span | None) -> Iterator[SpanRows]:
 def _recode(parts: Iterable[SpanRows], codes: Codes, side: str, folds: Codes) -> Iterator[SpanRows]:
     """Yield rows with other codes, of items and of folds."""
     for part in parts:
+        if not len(folds):
+            yield SpanRows(part.span, codes[part.keys], part.values)
+            continue
         keys = np.empty_like(part.keys)
         before, after = from_boundary(part.keys, side), from_boundary(keys, side)
-        after[:, : part.span.width] = codes[before[:, : part.span.width]]
-        after[:, part.span.width :] = folds[before[:, part.span.width :]] if len(folds) else 0
+        after[:, :-1], after[:, -1] = codes[before[:, :-1]], folds[before[:, -1]]
         yield SpanRows(part.span, keys, part.values)
 
 

@@ -294,13 +294,13 @@ class Counts:
         """Whether two tables hold the same frequencies of the same spans."""
         if not isinstance(other, Counts):
             return NotImplemented
-        return (
-            self._header() == other._header()
-            and self.items.equals(other.items)
-            and all(
-                np.array_equal(part.keys, others.keys) and np.array_equal(part.values, others.values)
-                for part, others in zip(self._stored_parts(), other._stored_parts(), strict=True)
-            )
+        if self._header() != other._header() or not self.items.equals(other.items):
+            return False
+        others = {part.span: part for part in other._stored_parts()}
+        return all(
+            np.array_equal(part.keys, others[part.span].keys)
+            and np.array_equal(part.values, others[part.span].values)
+            for part in self._stored_parts()
         )
 
     __hash__ = None  # type: ignore[assignment]  # compared by content, so not a key
@@ -476,8 +476,9 @@ def _check_sound(counts: Counts) -> None:
     if outside or not set(units) <= set(counts.spans) or len(counts.totals) != 1 + len(counts.targets):
         raise ValueError("the header does not fit the rows")
     check_total(int(counts.totals[0]))
-    if counts.folds and not np.array_equal(np.sum(counts.folds, axis=0), counts.totals):
-        raise ValueError("the folds do not add up")
+    named = (encode_items(fold_names(len(counts.folds)), counts.items) >= 0).all()
+    if counts.folds and not (named and np.array_equal(np.sum(counts.folds, axis=0), counts.totals)):
+        raise ValueError("the folds do not add up, or have no names")
     if counts.totals.min() < 0 or counts.totals.max() > counts.totals[0]:
         raise ValueError("a target has more contexts than there are")
     if not isinstance(counts.rows.stored, StoredRows):  # those are checked as they are read
