@@ -95,9 +95,7 @@ function drawInterval(middle, ends) {
     make("span", { class: "point", style: { left: `${at(middle)}%` } }),
     make("span", { class: "lower", style: { right: `${100 - at(lower)}%` } }, signed(lower)),
     make("span", { class: "upper", style: { left: `${at(upper)}%` } }, signed(upper)));
-  const ratios = [lower, upper].map((x) => times(Math.exp(x)));
-  return make("div", {}, line, make("p", { class: "soft" },
-    `95 % interval: log ratio from ${signed(lower)} to ${signed(upper)}, ratio from ${ratios[0]} to ${ratios[1]}`));
+  return make("div", {}, line, make("p", { class: "soft" }, `95 % interval: log ratio from ${signed(lower)} to ${signed(upper)}`));
 }
 
 function drawTerms(found, model) {
