@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 import raregram as rg
 from benchmarks.rivals import Bools
-from raregram.measure.evaluate import correct_types
+from raregram.measure.evaluate import type_frequencies
 from raregram.measure.experiment import Config, load_corpus, split_corpus
 from raregram.text.tokenize import split_texts
 
@@ -114,7 +114,7 @@ def contexts_of(articles: pa.Table, config: Config) -> Iterator[pa.Table]:
 def write_types(path: Path, articles: pa.Table, config: Config) -> None:
     """Write the N-gram types of articles and what is correct."""
     counts = rg.count(articles, n=config.n, targets=config.targets, spans=["units", "whole"])
-    correct = {target: correct_types(counts, target) for target in config.targets}
+    correct = {target: type_frequencies(counts, target)[0] > 0 for target in config.targets}
     pq.write_table(pa.table({"text": counts.whole_ngrams().texts(counts.kind), **correct}), path)
 
 

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 import raregram as rg
 from raregram.errors import FileError, InputError, ParameterError, RaregramWarning
-from raregram.measure.calibration import calibrations
+from raregram.measure.cllr import calibrations
 from raregram.measure.synthetic import SyntheticCorpus
 from raregram.models.calibration import Calibration, learn
 from raregram.models.explain import Explanation

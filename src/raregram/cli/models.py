@@ -123,8 +123,7 @@ def fit(
             contexts = ContextOptions(cli.parse_columns(columns), target, denominator)
             layout: dict[str, Any] = {"side": side, "kind": kind, "tokenize": tokenize, "lower": lower}
             counts = read_counts(sources, contexts, progress=tick, spans=tuple(spans), **layout)
-        calibration: dict[str, Any] = {"calibrate": calibrate, "bounded": bounds}
-        parameters |= {**calibration, "memory_limit": limit}
+        parameters |= {"calibrate": calibrate, "bounded": bounds, "memory_limit": limit}
         model = fitting.fit(counts, target, estimator, denominator=denominator, **parameters)
     model.save(out)
     report_file(out, as_json, quiet)

@@ -3,7 +3,7 @@
 N-grams are ranked as types, each once, best first. One is correct if it occurs at least once at the target in the
 documents at hand; |R| is the number of these. Ties keep the order of the table, which is the byte order of the items.
 
-How right the ratios themselves are is measured on all occurrences (`raregram.measure.calibration`).
+How right the ratios themselves are is measured on all occurrences (`raregram.measure.cllr`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from raregram.counts.count import read_counts
 from raregram.counts.rows import row_bytes
 from raregram.counts.table import Counts, Ints
 from raregram.errors import InputError, ParameterError, check_count, printable
-from raregram.measure.calibration import CalibrationMeasures, calibrations
+from raregram.measure.cllr import CalibrationMeasures, calibrations
 from raregram.measure.results import text_table
 from raregram.models.base import Settings
 from raregram.models.model import Model
@@ -241,11 +241,6 @@ def metrics(found_at: Ints, types: int, returned: int, hits: int) -> Metrics:
 def average_precision(found_at: Ints) -> float:
     """Return the mean over the correct types of the precision at their ranks, which come in order."""
     return float((np.arange(1, len(found_at) + 1) / found_at).mean()) if len(found_at) else 0.0
-
-
-def correct_types(documents: Counts, target: str) -> Bools:
-    """Return which whole N-grams of a count table occur at the target."""
-    return np.asarray(type_frequencies(documents, target)[0] > 0)
 
 
 def type_frequencies(documents: Counts, target: str, denominator: str = DENOMINATOR.default) -> tuple[Ints, Ints]:

@@ -31,7 +31,7 @@ from raregram.counts.count import CountJob
 from raregram.counts.kernel import CountSettings
 from raregram.counts.table import Counts, Ints
 from raregram.errors import InputError, ParameterError, check_count, check_lam, must_be, shorten
-from raregram.measure.calibration import bins, calibrations, pav_curve, pool, tippett
+from raregram.measure.cllr import bins, calibrations, pav_curve, pool, tippett
 from raregram.measure.evaluate import (
     BANDS,
     bands_of,

@@ -24,7 +24,7 @@ import pyarrow as pa
 from raregram.corpus.documents import Options
 from raregram.counts.table import Counts, Ints
 from raregram.errors import InputError, check_choice, check_count, check_lam
-from raregram.measure.calibration import cllr
+from raregram.measure.cllr import cllr
 from raregram.measure.evaluate import (
     average_precision,
     check_layout,

@@ -20,7 +20,7 @@ from raregram.counts.spans import Span
 from raregram.counts.storage import is_arrow, read_header, to_arrow
 from raregram.counts.table import Counts, Ints, counts_columns
 from raregram.errors import InputError, ParameterError, check_count
-from raregram.measure.calibration import calibrations, evidence
+from raregram.measure.cllr import calibrations, evidence
 from raregram.measure.evaluate import BANDS, Evaluation, bands_of, metrics, recall_curve, sortable
 from raregram.models.base import Settings
 from raregram.models.model import Model

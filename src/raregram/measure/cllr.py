@@ -16,8 +16,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from raregram.counts.sorting import find_heads
 from raregram.counts.table import Ints
 from raregram.models.ratios import Floats
 
@@ -86,15 +86,10 @@ def pool(log_ratios: Floats, f_nu: Ints, f_de: Ints) -> Pooled:
     order = np.argsort(log_ratios, kind="stable")
     order = order[(f_nu + f_de)[order] > 0]
     ordered = log_ratios[order]
-    starts = _starts(ordered)
+    starts = find_heads(ordered)
     if not len(starts):
         return Pooled(ordered, f_nu[order], f_de[order])
     return Pooled(ordered[starts], np.add.reduceat(f_nu[order], starts), np.add.reduceat(f_de[order], starts))
-
-
-def _starts(ordered: npt.NDArray[Any]) -> Ints:
-    """Return where each run of equal values starts."""
-    return np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
 
 
 def evidence(log_ratios: Floats) -> Floats:
@@ -266,7 +261,7 @@ def bins(pooled: Pooled, cuts: Sequence[float] = CUTS) -> list[Bin]:
     weight = pooled.f_nu + pooled.f_de
     middle = (np.cumsum(weight) - weight / 2) / max(int(weight.sum()), 1)
     number = np.searchsorted(cuts, middle, side="right")
-    edges = [*_starts(number).tolist(), len(number)]
+    edges = [*find_heads(number).tolist(), len(number)]
     return [_bin(pooled, slice(start, end)) for start, end in pairwise(edges)]
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
-from raregram.measure.calibration import (
+from raregram.measure.cllr import (
     CalibrationMeasures,
     bins,
     calibrations,
