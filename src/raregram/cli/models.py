@@ -118,11 +118,13 @@ def fit(
             chosen = fitting.FitOptions(target, estimator, denominator, parameters)
             model = fit_on_spark(cluster, sources[0], chosen, limit)
     else:
-        spans = find_estimator(estimator).spans_to_count(longest, shapes)
+        found = find_estimator(estimator)
+        spans = found.spans_to_count(longest, shapes)
+        wanted = fitting.what_to_count(spans, found.has_variance and calibrate is not False)
         with progress("counted {:,} contexts", quiet) as tick:
             contexts = ContextOptions(cli.parse_columns(columns), target, denominator)
             layout: dict[str, Any] = {"side": side, "kind": kind, "tokenize": tokenize, "lower": lower}
-            counts = read_counts(sources, contexts, progress=tick, spans=tuple(spans), **layout)
+            counts = read_counts(sources, contexts, progress=tick, **wanted, **layout)
         parameters |= {"calibrate": calibrate, "bounded": bounds, "memory_limit": limit}
         model = fitting.fit(counts, target, estimator, denominator=denominator, **parameters)
     model.save(out)

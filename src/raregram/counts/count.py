@@ -417,6 +417,8 @@ def read_counts(
         raise InputError(f"expected a count table, paths, a table or documents, got {type(source).__name__}")
     options = options or Options(format=CONTEXTS if any(map(reads_once, names)) else None)
     job = CountJob((source, None, None), CountSettings(**settings), options, contexts or ContextOptions())
+    if job.holds_contexts and job.settings.folds:  # those of one N-gram would not be in one fold
+        job = replace(job, settings=replace(job.settings, folds=0, shape=settings.get("shape")))
     counts = job.collect(progress=progress)
     options.log.warn(stacklevel=3)
     return counts

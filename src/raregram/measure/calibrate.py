@@ -10,6 +10,7 @@ from raregram.measure.evaluate import type_frequencies, types_for, types_of
 from raregram.models.calibration import learn
 from raregram.models.fit import check_finite
 from raregram.models.model import Model
+from raregram.models.spread import learn_spread, short_contexts
 from raregram.options import SPLIT, Split
 
 
@@ -38,4 +39,5 @@ def calibrate(
     check_finite(model.estimator)
     counts = types_of(documents, s, s.target, Options(format=format, split=split))
     frequencies, plain = type_frequencies(counts, s.target, s.denominator), replace(model, calibration=None)
-    return replace(model, calibration=learn(plain.log_ratio(types_for(plain, counts)), *frequencies, bounded))
+    calibration = learn(plain.log_ratio(types_for(plain, counts)), *frequencies, bounded)
+    return replace(model, calibration=learn_spread(calibration, short_contexts(plain, counts)))

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from raregram.counts.rows import SpanRows
@@ -224,6 +225,17 @@ class Estimator(ABC):
     def variance(self, codes: Codes) -> Floats:
         """Return the squared coefficient of variation of each context's ratio."""
         raise NotImplementedError
+
+    def evidence(self, codes: Codes) -> Floats | None:
+        """Return how often each context is expected in the numerator by what was seen of it as a whole.
+
+        That is n_nu * f_de / n_de, and 0 where the whole of it was not seen or is not stored. None: all are 0.
+        """
+        return None
+
+    def expected(self, index: npt.NDArray[Any]) -> Floats:
+        """Return how often spans are expected in the numerator, given the index of their frequencies."""
+        return np.asarray(self.settings.n_nu / self.settings.n_de * self.frequencies.f_de[index])
 
     @abstractmethod
     def rows(self) -> Iterator[ModelRows]:

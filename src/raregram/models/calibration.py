@@ -12,6 +12,8 @@ nearly all others a little against it. The floor is there since an unlikely plac
 The five numbers minimise Cllr over the held-out contexts and two more, the most misleading ones there could be: a
 context of the target with the lowest ratio, and another with the highest. So no ratio is stronger than so many
 contexts can support.
+
+A context that was itself seen often needs no map; see `raregram.models.spread`.
 """
 
 from __future__ import annotations
@@ -47,26 +49,42 @@ class Calibration:
     ceiling: float | None  # the highest ratio; None: there is none
     targets: int  # held-out contexts from which it was learned, at the target
     others: int  # and elsewhere
+    evidence: float | None = (
+        None  # sightings of a context with which its own ratio counts for half; None: for nothing
+    )
+    spread: float = 1.0  # factor of the estimator's variances
 
     def __post_init__(self) -> None:
         """Raise `ValueError` for numbers that no contexts give, in a file that someone made by hand."""
         least = {"floor": 0.0, "factor": 0.0, "power_above": 0.0, "power_below": 0.0, "targets": 1, "others": 1}
+        least |= {"spread": 0.0}
         if self.ceiling is not None:
             least["ceiling"] = self.floor
+        if self.evidence is not None:
+            least["evidence"] = 0.0
         for name, bound in least.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not bound <= value < math.inf:
                 raise ValueError(f"the {name} of a calibration is {value}")
 
-    def apply(self, log_ratio: npt.ArrayLike) -> Floats:
-        """Return calibrated log ratios, rounded as log ratios are; NaN ("no evidence") stays."""
+    def apply(self, log_ratio: npt.ArrayLike, evidence: npt.ArrayLike | None = None) -> Floats:
+        """Return calibrated log ratios, rounded as log ratios are; NaN ("no evidence") stays.
+
+        `evidence` is how often each context is expected in the numerator by what was seen of it as a whole.
+        """
         x = np.clip(np.asarray(log_ratio, dtype=np.float64), -LARGEST_LOG, LARGEST_LOG)
         above = np.log1p(np.exp(x))
         powered = self.factor * np.exp(
             np.minimum(self.power_above * above + self.power_below * (x - above), LARGEST_LOG)
         )
         bound = 0.0 if self.ceiling is None else 1 / self.ceiling
-        return log_on_grid((self.floor + powered) / (1 + bound * powered))
+        ratio = (self.floor + powered) / (1 + bound * powered)
+        if self.evidence is None or evidence is None:
+            return log_on_grid(ratio)
+        own = np.asarray(evidence) / (self.evidence + np.asarray(evidence))
+        between = np.exp((1 - own) * np.log(ratio) + own * x)
+        within = np.clip(between, self.floor, math.inf if self.ceiling is None else self.ceiling)
+        return log_on_grid(np.where(own > 0, within, ratio))
 
 
 def learn(log_ratio: Floats, f_nu: npt.ArrayLike, f_de: npt.ArrayLike, bounded: bool = True) -> Calibration:

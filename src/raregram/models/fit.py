@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,8 +17,10 @@ from raregram.models.base import Estimator, Settings
 from raregram.models.calibration import Calibration, learn
 from raregram.models.model import Model
 from raregram.models.registry import find_estimator
+from raregram.models.spread import join, learn_spread, short_contexts
 from raregram.options import DENOMINATOR, ESTIMATOR, SEED, TAU, UNSEEN, Denominator, EstimatorName, Unseen
 
+CALIBRATING_FOLDS = 5
 ENOUGH = 5_000  # held-out contexts of the target, from which a calibration is learned
 ROW_BYTES = 128  # of a stored row of a count table in memory, at most
 PARAMETERS: dict[str, Any] = {
@@ -80,7 +82,8 @@ def fit(
         shapes: whether to back off to shapes; None: yes.
         max_bytes: how many bytes the model may take in memory; its file takes less, but for very small ones.
         calibrate: whether to learn from the table's folds what a ratio is worth in documents that were not in the
-            fit; None: yes for "backoff", "selective" and "product", if the table was counted in folds.
+            fit; None: yes for "backoff", "selective" and "product", if the table was counted in folds. Documents
+            that are counted here are counted in folds.
         bounded: whether calibrated ratios are to be no stronger than so many contexts can support; see
             `raregram.models.calibration`.
         memory_limit: bytes to use, about; a larger table, which is read from a file, is fitted in several passes.
@@ -92,9 +95,10 @@ def fit(
     if memory_limit is not None:
         check_count("memory_limit", "fit", memory_limit)
     found = find_estimator(estimator)
+    asked = isinstance(counts, Counts) or bool(calibrate)  # for folds, whose faults are then said
     if not isinstance(counts, Counts):
-        spans = tuple(found.spans_to_count(longest, shapes))
-        counts = read_counts(counts, ContextOptions(target=target, f_de=denominator), spans=spans)
+        wanted = found.spans_to_count(longest, shapes), found.has_variance and calibrate is not False
+        counts = read_counts(counts, ContextOptions(target=target, f_de=denominator), **what_to_count(*wanted))
     parameters = {
         "criterion": criterion, "size": size, "lam": lam, "unseen": unseen, "seed": seed, "keep_seen": keep_seen,
         "tau": tau, "unit_lam": unit_lam, "longest": longest, "shapes": shapes, "max_bytes": max_bytes,
@@ -109,8 +113,14 @@ def fit(
     except InputError as error:
         if calibrate:
             raise
-        warnings.warn(f"the model is not calibrated: in its folds, {error}", RaregramWarning, stacklevel=2)
+        if asked:
+            warnings.warn(f"the model is not calibrated: in its folds, {error}", RaregramWarning, stacklevel=2)
         return model
+
+
+def what_to_count(spans: Sequence[str], calibrate: bool) -> dict[str, Any]:
+    """Return what to count of documents that are fitted at once: with folds, if the model is to be calibrated."""
+    return {"spans": tuple(spans), "folds": CALIBRATING_FOLDS if calibrate else 0}
 
 
 def _learn_from_folds(counts: Counts, options: FitOptions, bounded: bool, memory_limit: int) -> Calibration:
@@ -128,7 +138,7 @@ def _learn_from_folds(counts: Counts, options: FitOptions, bounded: bool, memory
     if counts.rows.stored.num_rows() * ROW_BYTES < memory_limit:
         for span in counts.rows.stored:  # read once and kept, since every fold needs them
             _ = counts.rows.stored[span]
-    scores, frequencies = [], []
+    scores, frequencies, short = [], [], []
     for fold in range(len(counts.folds)):
         rest = counts.of_folds([other for other in range(len(counts.folds)) if other != fold])
         held_out = counts.of_folds([fold])
@@ -136,10 +146,12 @@ def _learn_from_folds(counts: Counts, options: FitOptions, bounded: bool, memory
         model, rows = Model(found.fit(rest, settings, memory_limit)), held_out.rows[held_out.whole]
         scores.append(model.log_ratio(model.encode_rows(held_out.items, rows.keys)))
         frequencies.append(held_out.frequencies(rows, settings.target, settings.denominator))
+        short.append(short_contexts(model, held_out))
         if sum(f_nu.sum() for f_nu, _ in frequencies) >= ENOUGH:
             break
     f_nu, f_de = (np.concatenate(column) for column in zip(*frequencies, strict=True))
-    return learn(np.concatenate(scores), f_nu, f_de, bounded)
+    calibration = learn(np.concatenate(scores), f_nu, f_de, bounded)
+    return learn_spread(calibration, join(short))
 
 
 def check_finite(estimator: Estimator | type[Estimator]) -> None:

@@ -23,7 +23,12 @@ def half_width(variance: Floats, level: float) -> Floats:
     """Return how far an interval reaches to each side, from squared coefficients of variation."""
     above, below = (1 + level) / 2, (1 - level) / 2  # next to 1, the first is rounded to 1 and the second not to 0
     reach = NormalDist().inv_cdf(above) if above < 1 else -NormalDist().inv_cdf(below)
-    return np.asarray(reach * np.sqrt(np.log1p(variance)))
+    return np.asarray(reach * standard_deviation(variance))
+
+
+def standard_deviation(variance: Floats) -> Floats:
+    """Return the standard deviation of log ratios, from squared coefficients of variation."""
+    return np.asarray(np.sqrt(np.log1p(variance)))
 
 
 def unit_variance(f_nu: npt.ArrayLike, f_de: npt.ArrayLike, n_de: int, lam: float) -> Floats:

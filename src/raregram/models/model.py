@@ -125,15 +125,17 @@ class Model:
         For `mle` and `direct` it is minus infinity where f_nu is 0; for `mle`, infinite where f_de is 0, and
         NaN where both are 0; `smoothed` with lam = 0 is `mle`.
         """
-        return self._calibrated(self._scores(_as_sequence(ngrams)))
-
-    def _scores(self, ngrams: NGramsLike) -> Floats:
-        """Return the estimator's own log ratios."""
+        ngrams = _as_sequence(ngrams)
         estimator = self._estimator_for(ngrams)
-        return np.concatenate([np.empty(0), *map(estimator.score, self._parts(ngrams))])
+        scored = (self._calibrated(estimator.score(codes), codes) for codes in self._parts(ngrams))
+        return np.concatenate([np.empty(0), *scored])
 
-    def _calibrated(self, log_ratio: Floats) -> Floats:
-        return log_ratio if self.calibration is None else self.calibration.apply(log_ratio)
+    def _calibrated(self, log_ratio: Floats, codes: Codes) -> Floats:
+        """Return the model's log ratios from those of the estimator."""
+        if self.calibration is None:
+            return log_ratio
+        evidence = None if self.calibration.evidence is None else self.estimator.evidence(codes)
+        return self.calibration.apply(log_ratio, evidence)
 
     def ratio(self, ngrams: NGramsLike) -> Floats:
         """Return the likelihood ratio of each N-gram, the exponential of its `log_ratio`."""
@@ -179,10 +181,14 @@ class Model:
                 "Fit 'backoff', 'product' or 'selective'"
             )
         codes = self.encode(ngrams)
-        variances = map(self._estimator_for(codes).variance, self._parts(codes))
-        margin = intervals.half_width(np.concatenate([np.empty(0), *variances]), float(level))
-        score = self._scores(codes)
-        return self._calibrated(score), self._calibrated(score - margin), self._calibrated(score + margin)
+        estimator, found = self._estimator_for(codes), [np.empty((3, 0))]
+        spread = 1.0 if self.calibration is None else self.calibration.spread
+        for part in self._parts(codes):
+            score = estimator.score(part)
+            margin = intervals.half_width(spread * estimator.variance(part), float(level))
+            found.append(np.stack([self._calibrated(score + side * margin, part) for side in (0, -1, 1)]))
+        middle, low, high = np.concatenate(found, axis=1)
+        return middle, low, high
 
     def explain(self, ngram: str | Sequence[str]) -> Explanation:
         """Return the terms of one N-gram's log ratio: one per item, or just one for the whole N-gram."""
@@ -198,7 +204,7 @@ class Model:
             first = len(beyond) if s.side == "left" else 0
             names, terms = tuple(items), [part for term in terms if (part := term.within(first, len(items)))]
         score = self.estimator.score(codes)
-        log_ratio = float(self._calibrated(score)[0])
+        log_ratio = float(self._calibrated(score, codes)[0])
         if self.calibration is not None:
             terms.append(calibration_term(float(score[0]), log_ratio))
         interval = tuple(self.interval(codes)[0].tolist()) if self.estimator.explains_interval else None

@@ -114,6 +114,12 @@ class Product(LookupEstimator):
         found = np.where(counted, variance, 0.0)[self.find(codes)]
         return np.asarray(np.where(codes == MISSING, 0.0, found).sum(axis=1))
 
+    def evidence(self, codes: Codes) -> Floats | None:
+        """Return the expected sightings of contexts of one item; of others, a product has not seen the whole."""
+        there = codes != MISSING
+        single = there.sum(axis=1) == 1
+        return np.where(single, (self.expected(self.find(codes)) * there).sum(axis=1), 0.0) if single.any() else None
+
     def rows(self) -> Iterator[ModelRows]:
         """Yield the items of each position."""
         for span, index in zip(self.required_spans(self.settings), self.index, strict=True):

@@ -44,7 +44,9 @@ class ReadyModel(Model):
             for row, position in enumerate(unknown):
                 codes[position] = (nearest if position == self.settings.nearest else elsewhere)[row]
         score = self.estimator.score_one(codes)
-        return score if self.calibration is None else float(self.calibration.apply([score])[0])
+        if self.calibration is None:
+            return score
+        return float(self._calibrated(np.array([score]), np.array([codes], dtype=np.int32))[0])
 
     def _look_up(self, items: pa.Array) -> Codes:
         return np.array([self._code_of.get(item, ABSENT) for item in items.to_pylist()], dtype=np.int32)
