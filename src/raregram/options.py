@@ -26,7 +26,7 @@ Format = Literal[
 ]  # fmt: skip
 Split = Literal["file", "lines", "paragraphs"]
 OnError = Literal["stop", "skip"]
-Fetchable = Literal["reuters", "stanford-ner"]
+Fetchable = Literal["reuters", "brown", "sotu", "stanford-ner"]
 Tagger = Literal["spacy", "stanford"]
 Tags = Literal["stanford", "spacy"]
 Engine = Literal["local", "spark"]

@@ -26,11 +26,13 @@ def fetch(
 ) -> None:
     """Download a corpus or a tagger to the cache and print its folder.
 
-    The cache is RAREGRAM_HOME, or `raregram` in the platform's cache folder. Once there, no network is needed.
+    Corpora: reuters (Reuters-21578), brown (the Brown corpus), sotu (State of the Union addresses). The cache is RAREGRAM_HOME, or `raregram` in the platform's cache folder. Once there, no network is needed.
 
     Example: raregram fetch reuters
+
+    Another: raregram count "$(raregram fetch sotu)" --by party --n 3 --out parties.counts
     """
-    from raregram.corpus.fetch import fetch_reuters, fetch_stanford
+    from raregram.corpus.fetch import fetch_corpus, fetch_stanford
     from raregram.show.progress import progress
 
     if what == "stanford-ner" and source is not None:
@@ -41,7 +43,7 @@ def fetch(
         if what == "stanford-ner":
             found = fetch_stanford(progress=tick, refresh=refresh)
         else:
-            found = fetch_reuters(source, progress=tick, refresh=refresh)
+            found = fetch_corpus(what, source, progress=tick, refresh=refresh)
     if as_json:
         facts = {"folder": str(found.folder), "files": len(found.files), "digest": found.digest}
         print_json({**facts, "verified": found.verified, "source": found.source})
