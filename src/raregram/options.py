@@ -22,7 +22,7 @@ Denominator = Literal["complement", "all"]
 Unseen = Literal["neutral", "formula"]
 Format = Literal[
     "parquet", "jsonl", "csv", "conll", "stanford-tsv", "stanford-slash", "stanford-xml", "spacy", "reuters-json",
-    "reuters-sgml", "text", "contexts",
+    "reuters-sgml", "brown", "sotu", "text", "contexts",
 ]  # fmt: skip
 Split = Literal["file", "lines", "paragraphs"]
 OnError = Literal["stop", "skip"]

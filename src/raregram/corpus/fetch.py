@@ -35,6 +35,7 @@ from raregram.corpus.cache import (
     working_folder,
 )
 from raregram.errors import FileError, check_choice, must_be, system_reason
+
 NPM, MAVEN = "npm:", "maven:"
 
 
