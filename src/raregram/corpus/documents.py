@@ -366,6 +366,15 @@ def spans_from_offsets(
     return spans
 
 
+def string_bounds(content: str | list[str]) -> npt.NDArray[np.int64]:
+    """Return where each word of a text, or string of a list joined by spaces, begins and ends: (words, 2)."""
+    if isinstance(content, str):
+        return word_bounds(content)
+    lengths = np.fromiter(map(len, content), dtype=np.int64, count=len(content))
+    ends = np.cumsum(lengths + 1) - 1
+    return np.column_stack([ends - lengths, ends])
+
+
 def word_bounds(text: str) -> npt.NDArray[np.int64]:
     """Return where each string between white space begins and ends: (words, 2)."""
     bounds = (bound for match in re.finditer(r"\S+", text) for bound in match.span())

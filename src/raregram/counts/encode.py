@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raregram.corpus.documents import Documents, word_bounds
+from raregram.corpus.documents import Documents, string_bounds
 from raregram.corpus.labels import check_labels, distinct_labels
 from raregram.corpus.log import MOST_SAMPLED, ReadingLog
 from raregram.counts.kernel import CountSettings
@@ -281,21 +281,12 @@ def _as_letters(documents: Documents) -> Documents:
     order = np.argsort(documents.span_document, kind="stable")
     rows, firsts = np.unique(documents.span_document[order], return_index=True)
     for row, here in zip(rows.tolist(), np.split(order, firsts[1:]), strict=True):
-        bounds = _letter_bounds(documents.content[row].as_py())
+        bounds = string_bounds(documents.content[row].as_py())
         inside = here[(start[here] >= 0) & (start[here] < end[here]) & (end[here] <= len(bounds))]
         start[inside], end[inside] = bounds[start[inside], 0], bounds[end[inside] - 1, 1]
         outside = np.setdiff1d(here, inside)
         end[outside] = np.iinfo(np.int64).max  # still outside when letters are counted
     return replace(documents, span_start=start, span_end=end)
-
-
-def _letter_bounds(content: str | list[str]) -> Ints:
-    """Return where each word of a text, or of a list joined by spaces, begins and ends: (words, 2)."""
-    if isinstance(content, str):
-        return word_bounds(content)
-    lengths = np.fromiter(map(len, content), dtype=np.int64, count=len(content))
-    ends = np.cumsum(lengths + 1) - 1
-    return np.column_stack([ends - lengths, ends])
 
 
 def split_documents(documents: Documents, encoder: Encoder) -> tuple[pa.Array, Ints]:

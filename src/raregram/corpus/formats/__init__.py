@@ -81,7 +81,8 @@ CONTEXTS = "contexts"  # not documents but contexts, labelled or with frequencie
 BY_SUFFIX = {".csv": CONTEXTS, ".spacy": "spacy", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 BY_SUFFIX |= {".parquet": "parquet", ".pq": "parquet", ".json": "jsonl", ".txt": "text", ".conll": "conll"}
 UNSURE = {".json", ".txt", ".conll"}  # with these, the content decides wherever it can be read
-SAMPLE = 1 << 16  # bytes looked at to recognise a format
+SAMPLE = 1 << 16  # bytes looked at to recognise a format,
+LOOKED_AT = 1000  # and words, whether they have tags
 TAG = r"(?:O|[BIESLU]-\S+)"
 ENTITY_ELEMENT = re.compile(r"<([A-Z][A-Z_]+)>[^<>]+</\1>")
 
@@ -198,8 +199,8 @@ def recognise_text(sample: str) -> str:
         return "stanford-tsv" if stanford else "conll"
     if rows and all(re.fullmatch(r"[^\t]*\t.+", line) for line in rows):  # a context of letters may be a space
         return "stanford-tsv" if _tags_are_last(rows) else CONTEXTS
-    words = sample.split()[:-1] or sample.split()
-    return _recognise_tags(words) or ("stanford-xml" if ENTITY_ELEMENT.search(sample) else "text")
+    words = sample.split(None, LOOKED_AT)[:LOOKED_AT]
+    return _recognise_tags(words[:-1] or words) or ("stanford-xml" if ENTITY_ELEMENT.search(sample) else "text")
 
 
 def _recognise_tags(words: list[str]) -> str:

@@ -44,11 +44,16 @@ def parse_brown(text: str) -> tuple[list[str], Spans]:
     return [word for word, _ in pairs], [(index, index + 1, tag) for index, (_, tag) in enumerate(pairs)]
 
 
+def _without_tags(text: str) -> tuple[list[str], Spans]:
+    return [word for word, _ in tagged_words(text)], []
+
+
 def read_brown(path: str, options: Options) -> Iterator[Row]:
     """Yield the text of a file, or its lines or paragraphs."""
     name = Path(bare_name(path)).name
     letter = NAME.match(name)
+    parse = parse_brown if options.by is None else _without_tags  # where samples are targets, labels are not
     fields = {"id": name} | ({"genre": GENRES[letter[1]]} if letter and letter[1] in GENRES else {})
-    for row in read_parsed(path, options, parse_brown):
+    for row in read_parsed(path, options, parse):
         sample = sample_of(fields, options.by, row.location)
         yield row._replace(id=None if row.id is None else name, sample=sample)
