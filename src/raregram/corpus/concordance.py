@@ -93,8 +93,9 @@ def concordance(
         offsets, before = _offsets(documents, lengths, overlap, before)
         found = trie.find(codes, lengths).without(offsets > 0, overlap)
         kept.add(found, documents.names(), partial(_lines, documents, offsets, tokenizer, width))
-        options.log.see(len(documents))
-        progress(len(documents))
+        ended = len(documents) if documents.ends is None else int(documents.ends.sum())
+        options.log.see(ended)
+        progress(ended)
     options.log.check_read()
     found_all = kept.concordances()
     return {text: found_all[which] for text, which in zip(ngrams, trie.which, strict=True)}
@@ -261,7 +262,7 @@ def _lines(documents: Documents, offsets: Ints, tokenizer: Tokenizer, width: int
         last = bounds[found.position[which] + found.length[which] - 1, 1].tolist()
         position = (found.position[which] + offsets[row]).tolist()
         for index, at, begin, end in zip(which.tolist(), position, first, last, strict=True):
-            left, right = _before(text, begin, width), _behind(text, end, width)
+            left, right = text_before(text, begin, width), text_behind(text, end, width)
             lines[index] = Line(names[row], at, left, text[begin:end], right)
     return lines
 
@@ -301,7 +302,7 @@ def _word_bounds(string: str) -> Ints:
     return np.array(bounds, dtype=np.int64)
 
 
-def _before(text: str, end: int, width: int) -> str:
+def text_before(text: str, end: int, width: int) -> str:
     """Return the text before a place, without a word that would be cut."""
     start = max(end - width, 0)
     shown = text[start:end]
@@ -310,7 +311,7 @@ def _before(text: str, end: int, width: int) -> str:
     return shown.lstrip()
 
 
-def _behind(text: str, start: int, width: int) -> str:
+def text_behind(text: str, start: int, width: int) -> str:
     """Return the text behind a place, without a word that would be cut."""
     shown = text[start : start + width]
     if text[start + width : start + width + 1] not in ("", " "):
