@@ -188,7 +188,10 @@ def table(name: str, step: Mapping[str, Any]) -> list[str]:
     """Return the tables of one step."""
     if name == "contest":
         sizes = summary.sizes_of(step["entries"])
-        return [line for size in reversed(sizes) for line in ("", *summary.table(step["entries"], size))][1:]
+        parts = [
+            part(step["entries"], size) for size in reversed(sizes) for part in (summary.table, summary.cllr_table)
+        ]
+        return [line for part in parts for line in ("", *part)][1:]
     if name == "ends":
         return ends.table(step["entries"])
     lines = ["| | measured | aim |", "|---|--:|---|"]
