@@ -251,15 +251,15 @@ class FeatureSelectiveLR(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
         more = _count(items, f_nu, f_de, ["units", "whole"])
         return more if before is None else before + more
 
-    def _fit(self, counts: Counts) -> Model:
-        """Fit the model to a table."""
+    def _fit(self, counts: Counts, ridge_times: float = 1.0) -> Model:
+        """Fit the model to a table; in a part of it, a ridge that was given is as many rows as in the whole."""
         return fit(
             counts,
             TARGET,
             self.estimator,
             criterion=self.criterion,
             size=self.size,
-            lam=self.lam,
+            lam=None if self.lam is None else self.lam * ridge_times,
             unseen=self.unseen,
             seed=self._seed,
         )
@@ -276,14 +276,14 @@ class FeatureSelectiveLR(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
         items, frequencies = rows.whole_ngrams(), rows.frequencies(rows.whole_rows, TARGET)
         scores, held_out = [], []
         for drawn in _draw_folds(*frequencies, self.folds, self._seed):
-            here = sum(drawn) > 0
+            here = drawn[0] + drawn[1] > 0
             some, f_nu, f_de = _take(items, here), drawn[0][here], drawn[1][here]
             if not len(f_nu):
                 continue
             rest = counts - self._count(some, f_nu, f_de)
             if not all(rest.sizes(TARGET)):
                 return None, "all rows of a class are in one fold"
-            model = self._fit(rest)
+            model = self._fit(rest, n_negative / rest.sizes(TARGET)[1])
             scores.append(model.log_ratio(_encode(model, some)))
             held_out.append((f_nu, f_de))
         f_nu, f_de = (np.concatenate(column) for column in zip(*held_out, strict=True))
