@@ -23,7 +23,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks import ends, growth
+from benchmarks import calibration, ends, growth
 from benchmarks.measuring import PROJECT, aim, measured, met, output_of, parser, write_json
 from benchmarks.rivals import summary
 from raregram.measure.experiment import processor
@@ -47,6 +47,7 @@ STEPS = {
     "serving": Step("The service"),
     "taggers": Step("Taggers", ("--seeds", "--articles", "1000"), ("--seeds", "--articles", "20", "--rounds", "1")),
     "trial": Step("Default options on a folder of text", small=("--documents", "300", "--targets", "LOC")),
+    "calibration": Step("Calibration", small=("--settings", "brown", "--sizes", "50", "--seeds", "0")),
     "contest": Step("Rivals", small=TINY),
     "ends": Step("Files in, files out", small=("--size", "150", "--targets", "LOC", "--k", "200"), among_rivals=True),
 }
@@ -121,7 +122,7 @@ def run(name: str, out: Path, arguments: Any) -> bool:
     python = arguments.rivals / "bin/python" if step.among_rivals else sys.executable
     words: list[object] = [python, "-m", f"benchmarks.{name}", "--json", path]
     words += step.small if arguments.small else step.options
-    if name in ("contest", "ends"):
+    if name in ("calibration", "contest", "ends"):
         words += ["--out", out]
     if name == "contest":
         words += ["--python", arguments.rivals / "bin/python"]
@@ -188,9 +189,14 @@ def table(name: str, step: Mapping[str, Any]) -> list[str]:
     """Return the tables of one step."""
     if name == "contest":
         sizes = summary.sizes_of(step["entries"])
-        return [line for size in reversed(sizes) for line in ("", *summary.table(step["entries"], size))][1:]
+        parts = [
+            part(step["entries"], size) for size in reversed(sizes) for part in (summary.table, summary.cllr_table)
+        ]
+        return [line for part in parts for line in ("", *part)][1:]
     if name == "ends":
         return ends.table(step["entries"])
+    if name == "calibration":
+        return calibration.table(step["entries"])
     lines = ["| | measured | aim |", "|---|--:|---|"]
     return lines + [f"| {_indented(f['what'])} | {measured(f)} | {aim(f)} |" for f in step["figures"]]
 

@@ -13,6 +13,7 @@ import sklearn
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -50,7 +51,7 @@ def data(corpus):
 
 def test_decision_function_is_the_log_ratio_of_the_library(data, corpus):
     X, y = data
-    shell = FeatureSelectiveLR(criterion="chi2", size=5, lam=1e-3).fit(X, y)
+    shell = FeatureSelectiveLR(criterion="chi2", size=5, lam=1e-3, calibrate=False).fit(X, y)
     counts = rg.Counts.from_contexts(corpus[0], corpus[1])
     model = rg.fit(counts, "LOC", "selective", criterion="chi2", size=5, lam=1e-3)
     np.testing.assert_array_equal(shell.decision_function(X), model.log_ratio(corpus[0]))
@@ -61,7 +62,7 @@ def test_all_used_without_ridge_is_the_part_of_naive_bayes_that_looks_at_present
     encoder = OneHotEncoder().fit(X)
     oracle = BernoulliNB(alpha=1).fit(encoder.transform(X), y)
     expected = encoder.transform(X) @ (oracle.feature_log_prob_[1] - oracle.feature_log_prob_[0])
-    shell = FeatureSelectiveLR("product", lam=0).fit(X, y)
+    shell = FeatureSelectiveLR("product", lam=0, calibrate=False).fit(X, y)
     np.testing.assert_allclose(shell.decision_function(X), expected, atol=1e-12)
     np.testing.assert_allclose(np.log(shell.class_count_ / shell.class_count_.sum()), oracle.class_log_prior_)
 
@@ -100,11 +101,16 @@ def test_numbers_are_categories(data):
     X, y = data
     _, numbers = np.unique(X, return_inverse=True)
     numbers = numbers.reshape(X.shape)
-    expected = FeatureSelectiveLR().fit(X, y).decision_function(X)
+    plain = FeatureSelectiveLR(calibrate=False)
+    expected = plain.fit(X, y).decision_function(X)
+    calibrated = (
+        FeatureSelectiveLR().fit(numbers, y).decision_function(numbers)
+    )  # folds go by the names of categories
     forms = (numbers, numbers.astype(float), numbers.astype(object), numbers.astype(str), pd.DataFrame(numbers))
     for form in forms:
-        np.testing.assert_array_equal(FeatureSelectiveLR().fit(form, y).decision_function(form), expected)
-    trained_on_ints = FeatureSelectiveLR().fit(numbers, y)
+        np.testing.assert_array_equal(plain.fit(form, y).decision_function(form), expected)
+        np.testing.assert_array_equal(FeatureSelectiveLR().fit(form, y).decision_function(form), calibrated)
+    trained_on_ints = plain.fit(numbers, y)
     np.testing.assert_array_equal(trained_on_ints.decision_function(numbers.astype(float)), expected)
 
 
@@ -156,6 +162,8 @@ def test_works_in_a_pipeline_a_grid_search_and_a_clone(data):
         ({"criterion": "mi"}, "criterion parameter of fit must be one of"),
         ({"lam": -1}, "lam parameter of fit"),
         ({"size": 0}, "size parameter of fit"),
+        ({"folds": 1}, "folds parameter of FeatureSelectiveLR must be .*2"),
+        ({"prior": 1.0}, "prior parameter of FeatureSelectiveLR must be a number between 0 and 1, or None"),
     ],
 )
 def test_wrong_parameters_are_named_by_fit(data, options, message):
@@ -334,3 +342,125 @@ def test_backoff_is_refused_with_what_to_use_instead(data):
 def test_a_cell_that_is_no_category_is_refused():
     with pytest.raises(ValueError, match="cannot be a category: unhashable type: 'list'"):
         FeatureSelectiveLR().fit(np.array([[[1]], ["a"]], dtype=object).reshape(-1, 1), [0, 1])
+
+
+# --- probabilities that mean what they say ------------------------------------------------------------------------
+COPIES = 4  # columns that tell the same thing with some noise, which naive Bayes takes as so many witnesses
+
+
+def draw_copies(rows, seed, share=0.2):
+    """Draw rows whose columns are noisy copies of one hidden category, classes, and the true probabilities."""
+    generator = np.random.default_rng(seed)
+    hidden_given_class = np.array([[0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4]])
+    value_given_hidden = np.full((4, 4), 0.1) + 0.6 * np.eye(4)
+    y = generator.random(rows) < share
+    hidden = (generator.random(rows)[:, None] > hidden_given_class[y.astype(int)].cumsum(axis=1)[:, :3]).sum(axis=1)
+    cumulated = value_given_hidden.cumsum(axis=1)[hidden][:, None, :3]
+    X = (generator.random((rows, COPIES))[:, :, None] > cumulated).sum(axis=2)
+    given_class = hidden_given_class @ value_given_hidden[:, X].prod(axis=2)  # (2, rows)
+    odds = given_class[1] / given_class[0] * share / (1 - share)
+    return X, y, odds / (1 + odds)
+
+
+def excess(probability, true):
+    """Return how much more than the truth a probability costs: the mean of Kullback and Leibler's divergence."""
+    return float((true * np.log(true / probability) + (1 - true) * np.log((1 - true) / (1 - probability))).mean())
+
+
+@pytest.mark.parametrize(("rows", "most", "worse"), [(300, 0.02, 0.003), (1000, 0.011, 0.003), (5000, 0.006, 0)])
+@pytest.mark.parametrize("estimator", COLUMNS)
+def test_probabilities_cost_about_as_much_as_those_that_scikit_learn_calibrates(estimator, rows, most, worse):
+    """Five numbers fit better than the sigmoid's two where there are rows enough, and a little worse with few."""
+    losses = {"ours": [], "plain": [], "sigmoid": [], "isotonic": []}
+    for seed in range(3):
+        X, y, _ = draw_copies(rows, seed)
+        new, _, true = draw_copies(5000, 100 + seed)
+        plain = FeatureSelectiveLR(estimator, calibrate=False)
+        fitted = {"ours": FeatureSelectiveLR(estimator), "plain": plain}
+        fitted |= {method: CalibratedClassifierCV(plain, method=method) for method in ("sigmoid", "isotonic")}
+        for name, classifier in fitted.items():
+            probability = classifier.fit(X, y).predict_proba(new)[:, 1]
+            losses[name].append(excess(np.clip(probability, 1e-6, 1 - 1e-6), true))
+    loss = {name: np.mean(values) for name, values in losses.items()}
+    assert loss["ours"] < most
+    assert loss["ours"] < loss["plain"] / 3
+    assert loss["ours"] < loss["isotonic"]
+    assert loss["ours"] < loss["sigmoid"] + worse
+
+
+def test_a_calibrated_ratio_keeps_the_order_and_is_the_map_of_the_sum_of_the_columns():
+    X, y, _ = draw_copies(500, 1)
+    shell, plain = FeatureSelectiveLR().fit(X, y), FeatureSelectiveLR(calibrate=False).fit(X, y)
+    assert shell.uncalibrated_ == ""
+    assert shell.calibration_ == shell.model_.calibration
+    assert shell.calibration_.targets == y.sum()
+    assert shell.calibration_.others == (~y).sum()
+    np.testing.assert_array_equal(shell.transform(X), plain.transform(X))
+    np.testing.assert_array_equal(shell.decision_function(X), shell.calibration_.apply(plain.decision_function(X)))
+    before, after = plain.decision_function(X), shell.decision_function(X)
+    order = np.argsort(before, kind="stable")
+    assert (np.diff(after[order]) >= 0).all()
+    assert shell.counts_ == plain.counts_
+
+
+@pytest.mark.parametrize("few", [1, 9])
+def test_with_few_rows_of_a_class_there_is_no_calibration_and_a_reason(few):
+    X, _, _ = draw_copies(100, 1)
+    y = np.arange(100) < few
+    shell = FeatureSelectiveLR().fit(X, y)
+    assert shell.calibration_ is None
+    assert (
+        shell.uncalibrated_ == f"there are {100 - few} rows of one class and {few} of the other; it takes 10 of each"
+    )
+    np.testing.assert_array_equal(
+        shell.decision_function(X), FeatureSelectiveLR(calibrate=False).fit(X, y).decision_function(X)
+    )
+
+
+def test_reasons_without_a_calibration():
+    X, y, _ = draw_copies(200, 1)
+    assert FeatureSelectiveLR(calibrate=False).fit(X, y).uncalibrated_ == "calibrate is False"
+    assert FeatureSelectiveLR(calibrate=False).fit(X, y).rows_ is None
+    for estimator in WHOLE:
+        assert FeatureSelectiveLR(estimator).fit(X, y).uncalibrated_ == "its ratios may be 0 or infinite"
+    shell = FeatureSelectiveLR().fit(X, y)
+    assert shell.calibration_ is not None
+    assert shell.fit(X[:12], np.arange(12) % 2).calibration_ is None  # nothing is left of an earlier fit
+
+
+def test_folds_do_not_depend_on_order_weights_or_parts():
+    X, y, _ = draw_copies(400, 2)
+    weight = np.random.default_rng(3).integers(0, 4, len(y))
+    order = np.random.default_rng(4).permutation(np.repeat(np.arange(len(y)), weight))
+    expected = FeatureSelectiveLR().fit(X[order], y[order])
+    assert expected.calibration_ is not None
+    assert FeatureSelectiveLR().fit(X, y, sample_weight=weight).calibration_ == expected.calibration_
+    parts = FeatureSelectiveLR()
+    for rows in np.array_split(order, 3):
+        parts.partial_fit(X[rows], y[rows])
+    assert parts.calibration_ == expected.calibration_
+    assert parts.rows_ == expected.rows_
+    others = [FeatureSelectiveLR(random_state=1), FeatureSelectiveLR(folds=3)]
+    assert all(other.fit(X[order], y[order]).calibration_ != expected.calibration_ for other in others)
+
+
+def test_missing_values_and_tables_are_calibrated_too():
+    X, y, _ = draw_copies(600, 5)
+    holes = X.astype(object)
+    holes[np.random.default_rng(6).random(X.shape) < 0.3] = None
+    shell = FeatureSelectiveLR().fit(pd.DataFrame(holes).convert_dtypes(), y)
+    assert shell.calibration_ == FeatureSelectiveLR().fit(holes, y).calibration_
+    nothing = shell.decision_function([[None] * COPIES])
+    assert nothing[0] == shell.calibration_.apply(0.0)
+    assert abs(nothing[0]) < 0.5
+
+
+def test_a_prior_is_the_probability_where_nothing_is_known():
+    X, y, _ = draw_copies(600, 7)
+    shell = FeatureSelectiveLR(prior=0.01).fit(X, y)
+    odds = np.exp(shell.decision_function(X)) * 0.01 / 0.99
+    np.testing.assert_allclose(shell.predict_proba(X)[:, 1], odds / (1 + odds))
+    np.testing.assert_allclose(np.exp(shell.predict_log_proba(X)).sum(axis=1), 1)
+    np.testing.assert_array_equal(shell.predict(X), shell.decision_function(X) > np.log(99))
+    again = pickle.loads(pickle.dumps(shell))
+    np.testing.assert_array_equal(again.predict_proba(X), shell.predict_proba(X))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -14,8 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from raregram.counts.table import Ints
+from raregram.measure.cllr import pool, regression
+
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
+Calibrate = Callable[[Floats], Floats]
 
 PART = 1 << 18  # contexts written at a time
 SUFFIXES = (2, 3, 4)  # lengths of the suffixes that some rivals get beside the units
@@ -60,9 +64,37 @@ class Rival(ABC):
     def score(self, formatted: Any) -> Floats:
         """Return a score for each context; the higher, the more like the target's."""
 
+    def calibration(self, scores: Floats, f_nu: Ints, f_de: Ints, setting: dict[str, Any]) -> Calibrate | None:
+        """Return what turns scores of the model that was fitted last into log ratios; None if nothing does.
+
+        A rival gets the two numbers of a logistic regression on validation. That is not timed.
+
+        Args:
+            scores: of validation contexts.
+            f_nu: how often each occurs at the target,
+            f_de: and elsewhere.
+            setting: of the model.
+        """
+        return two_numbers(scores, f_nu, f_de)
+
     @abstractmethod
     def save(self, folder: Path) -> None:
         """Write what scoring needs to a folder."""
+
+
+def two_numbers(scores: Floats, f_nu: Ints, f_de: Ints) -> Calibrate | None:
+    """Return the line of a logistic regression of target against other on the score, both weighing one half.
+
+    The intercept is then that of a log ratio. Infinite scores are taken as the last finite ones.
+    """
+    finite = scores[np.isfinite(scores)]
+    if not len(finite):
+        return None
+    low, high = float(finite.min()), float(finite.max())
+    slope, offset = regression(pool(np.clip(scores, low, high), f_nu, f_de))
+    if slope is None or offset is None:
+        return None
+    return lambda scores: slope * np.clip(scores, low, high) + offset
 
 
 @dataclass(frozen=True)
@@ -86,6 +118,7 @@ REGISTRY: dict[str, Entry] = {
     "raregram-contexts": Entry(".ours:FromContexts", "raregram back-off, from contexts", ours=True, once=True),
     "raregram-1mb": Entry(".ours:OneMegabyte", "raregram back-off, 1 MB", ours=True, once=True),
     "raregram-selective": Entry(".ours:Selective", "raregram selective (the paper's)", ours=True),
+    "raregram-product": Entry(".ours:Product", "raregram product (all used)", ours=True, once=True),
     "lr-suffixes": Entry(
         ".scikit:LiblinearSuffixes", "liblinear, units and suffixes", ("scikit-learn",), large=STRENGTHS
     ),

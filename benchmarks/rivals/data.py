@@ -2,7 +2,7 @@
 
 A data folder holds `about.json` (n, targets), for each training size `contexts-SIZE.parquet` (`text` and a column of
 truth values a target) and, where there are tagged articles, `train-SIZE.parquet`; and `valid.parquet` and
-`test.parquet` (each N-gram type once, in byte order, with what is correct).
+`test.parquet` (each N-gram type once, in byte order, with what is correct and how often it occurs).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 import raregram as rg
 from benchmarks.rivals import Bools
+from raregram.counts.table import Ints
 from raregram.measure.evaluate import type_frequencies
 from raregram.measure.experiment import Config, load_corpus, split_corpus
 from raregram.text.tokenize import split_texts
@@ -53,6 +54,12 @@ class Data:
         """Return the training contexts "contexts-SIZE", or the N-gram types "valid" or "test"."""
         table = pq.read_table(self.folder / f"{name}.parquet", columns=["text", target], use_threads=False)
         return Part(table["text"], np.asarray(table[target], dtype=bool))
+
+    def frequencies(self, name: str, target: str) -> tuple[Ints, Ints]:
+        """Return how often each N-gram type of "valid" or "test" occurs at the target, and how often elsewhere."""
+        columns = [frequency_column(target, where) for where in ("nu", "de")]
+        table = pq.read_table(self.folder / f"{name}.parquet", columns=columns, use_threads=False)
+        return np.asarray(table[columns[0]]), np.asarray(table[columns[1]])
 
     def describe(self, n: int, targets: Sequence[str]) -> None:
         """Say what is in the folder; done last, so that half a folder is not taken for a whole one."""
@@ -112,10 +119,19 @@ def contexts_of(articles: pa.Table, config: Config) -> Iterator[pa.Table]:
 
 
 def write_types(path: Path, articles: pa.Table, config: Config) -> None:
-    """Write the N-gram types of articles and what is correct."""
+    """Write the N-gram types of articles, what is correct, and how often each occurs."""
     counts = rg.count(articles, n=config.n, targets=config.targets, spans=["units", "whole"])
-    correct = {target: type_frequencies(counts, target)[0] > 0 for target in config.targets}
-    pq.write_table(pa.table({"text": counts.whole_ngrams().texts(counts.kind), **correct}), path)
+    columns: dict[str, Any] = {"text": counts.whole_ngrams().texts(counts.kind)}
+    for target in config.targets:
+        f_nu, f_de = type_frequencies(counts, target)
+        columns[target] = f_nu > 0
+        columns |= {frequency_column(target, "nu"): f_nu, frequency_column(target, "de"): f_de}
+    pq.write_table(pa.table(columns), path)
+
+
+def frequency_column(target: str, where: str) -> str:
+    """Return the name of the column with the frequencies of N-grams at a target ("nu") or elsewhere ("de")."""
+    return f"{target} f_{where}"
 
 
 def _schema(targets: Sequence[str]) -> pa.Schema:

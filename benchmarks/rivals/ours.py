@@ -1,4 +1,4 @@
-"""raregram itself: the back-off estimator, the same in one megabyte, and the paper's selective estimator."""
+"""raregram itself: the back-off estimator, the same in one megabyte, and the paper's estimators."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 import raregram as rg
-from benchmarks.rivals import Bools, Floats, Rival
-from raregram.measure.experiment import Config
+from benchmarks.rivals import Bools, Calibrate, Floats, Rival
+from raregram.counts.table import Ints
+from raregram.measure.experiment import FOLDS, Config
 
 DEFAULT = Config()
 PART = 1_000_000  # contexts counted at a time
@@ -34,13 +35,12 @@ class Ours(Rival):
         return texts
 
     def read(self, formatted: pa.Array, labels: Bools | None) -> None:
-        task = self.task
-        if self.reads_documents and task.documents is not None:
-            self.counts = rg.count(task.documents, n=task.n, targets=[task.target], spans=self.spans, threads=1)
+        options: dict[str, Any] = {"n": self.task.n, "targets": [self.task.target], "spans": self.spans}
+        if self.reads_documents and self.task.documents is not None:
+            self.counts = rg.count(self.task.documents, **options, threads=1)
         else:
             assert labels is not None
-            names = np.where(labels, task.target, "O")
-            options: dict[str, Any] = {"targets": [task.target], "spans": self.spans, "n": task.n}
+            names = np.where(labels, self.task.target, "O")
             firsts = range(0, len(formatted), PART)
             parts = ((formatted[i : i + PART], names[i : i + PART]) for i in firsts)
             self.counts = reduce(add, (rg.Counts.from_contexts(*part, **options) for part in parts))
@@ -50,6 +50,19 @@ class Ours(Rival):
 
     def score(self, formatted: pa.Array) -> Floats:
         return self.model.log_ratio(formatted)
+
+    def calibration(self, scores: Floats, f_nu: Ints, f_de: Ints, setting: dict[str, Any]) -> Calibrate | None:
+        """Learn the map from folds of the training articles alone; validation is not looked at."""
+        if self.task.documents is None:
+            return None
+        options: dict[str, Any] = {"n": self.task.n, "targets": [self.task.target], "threads": 1}
+        plain, self.counts = (
+            self.counts,
+            rg.count(self.task.documents, spans=(*self.spans, "whole"), folds=FOLDS, **options),
+        )
+        self.fit(**setting)
+        self.counts, learned = plain, self.model.calibration
+        return None if learned is None else learned.apply
 
     def save(self, folder: Path) -> None:
         self.model.save(folder / "model.rgm")
@@ -93,3 +106,10 @@ class Selective(Ours):
         for criterion, size, lam in product(("cet", "chi2", "gss"), (5_000, 10_000, 50_000), (1e-5, 1e-4, 1e-3))
     )
     estimator = "selective"
+
+
+class Product(Ours):
+    """All items used, with the ridge that is best on validation."""
+
+    settings = tuple({"lam": lam} for lam in DEFAULT.lams)
+    estimator = "product"

@@ -24,6 +24,8 @@ import pyarrow.parquet as pq
 from benchmarks.measuring import own_peak_bytes, parser, processor_seconds
 from benchmarks.rivals import Bools, Floats, Rival, Task, load
 from benchmarks.rivals.data import Data
+from raregram.measure.cllr import least_cllr, pool
+from raregram.measure.cllr import measure as measure_cllr
 from raregram.measure.evaluate import f1_score, top_hits
 from raregram.options import PAPERS_K
 
@@ -83,7 +85,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         test = data.read("test", arguments.target)
         scores, seconds = score(rival, rival.format(test.texts), arguments.warm)
         check(scores, len(test.labels))
-        return {
+        found = {
             "setting": setting,
             "tried": tried,
             "valid_f1": max((entry["valid_f1"] for entry in tried), default=None),
@@ -98,6 +100,19 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             "model_bytes": saved_bytes(rival, Path(scratch)),
             "peak_bytes": peak_bytes(),
         }
+        return found | {"calibration": calibration(rival, data, arguments.target, setting, scores)}  # not timed
+
+
+def calibration(
+    rival: Rival, data: Data, target: str, setting: dict[str, Any], scores: Floats
+) -> dict[str, Any] | None:
+    """Return the Cllr of test scores, over occurrences, once they are calibrated; None if they could not be."""
+    valid = data.read("valid", target)
+    valid_scores = rival.score(rival.format(valid.texts))
+    calibrate = rival.calibration(valid_scores, *data.frequencies("valid", target), setting)
+    if calibrate is None:
+        return None
+    return measure_cllr(pool(calibrate(scores), *data.frequencies("test", target))).to_dict()
 
 
 def choose(
@@ -105,7 +120,7 @@ def choose(
 ) -> list[dict[str, Any]]:
     """Measure settings on validation; leave out the rest where the time would not do for another one."""
     valid = data.read("valid", arguments.target)
-    formatted = rival.format(valid.texts)
+    formatted, frequencies = rival.format(valid.texts), data.frequencies("valid", arguments.target)
     tried: list[dict[str, Any]] = []
     longest = 0.0
     for setting in settings:
@@ -116,7 +131,8 @@ def choose(
         scores = rival.score(formatted)
         check(scores, len(valid.labels))
         valid_f1 = f1(scores, valid.labels, arguments.k)
-        tried.append({"setting": setting, "valid_f1": valid_f1, "fit_seconds": fit_seconds})
+        least = least_cllr(pool(scores, *frequencies))
+        tried.append({"setting": setting, "valid_f1": valid_f1, "valid_least": least, "fit_seconds": fit_seconds})
         longest = max(longest, time.perf_counter() - start)
     return tried
 

@@ -13,6 +13,7 @@ from benchmarks.rivals import LOGISTIC, find
 Entry = dict[str, Any]
 MAIN = "raregram"  # the entry that the others are compared with
 CLOSE = 0.9  # of our F1: within 10 %
+CLLR = {"cllr": "Cllr", "least": "least", "loss": "loss"}  # of calibrated scores, and how columns are named
 SIZES = (("peak_bytes", 0), ("model_bytes", 2))  # and the digits behind the point of their megabytes
 
 
@@ -28,6 +29,8 @@ class Standing:
         here = [entry for entry in self.entries if target in (None, entry["target"])]
         if key == "total":
             return [total(entry) for entry in here]
+        if key in CLLR:
+            return [float(entry["calibration"][key]) for entry in here if entry.get("calibration")]
         return [float(entry[key]) for entry in here if entry.get(key) is not None]
 
     def median(self, key: str, target: str | None = None) -> float:
@@ -92,6 +95,11 @@ def _verdicts(figures: Figures, title: str, target: str, ours: Standing, rivals:
         fastest = min(close, key=median("total"))
         what = "time to a model of the fastest rival within 10 % of our F1 over ours,"
         compare(what, "total", fastest, 10, ours_above=False)
+    calibrated = [standing for standing in rivals if standing.values("cllr", target)]
+    if calibrated and ours.values("cllr", target):
+        best = min(calibrated, key=median("cllr"))
+        ratio = median("cllr")(ours) / median("cllr")(best)
+        figures.add(f"{title}Cllr over that of the best rival, {find(best.rival).title}", ratio, "x", most=1)
     quickest = max(rivals, key=median("contexts_per_second"))
     compare("speed of scoring from text over that of", "contexts_per_second", quickest, 5)
 
@@ -118,6 +126,18 @@ def table(entries: Sequence[Entry], size: int) -> list[str]:
             lines.append(f"| {' | '.join([standing.title, *cells])} |")
     failed = [f"- {find(s.rival).title}: {reason}" for s in here for reason in dict.fromkeys(s.failed)]
     return [*lines, "", *failed]
+
+
+def cllr_table(entries: Sequence[Entry], size: int) -> list[str]:
+    """Return a table of Cllr at one training size in Markdown, the lowest first."""
+    here = [standing for standing in standings(entries, size) if standing.values("cllr")]
+    targets = targets_of(entries)
+    head = [f"{name} {target}" for target in targets for name in CLLR.values()]
+    lines = [f"| {size:,} articles | {' | '.join(head)} |", f"|---|{'--:|' * len(head)}"]
+    for standing in sorted(here, key=lambda s: statistics.mean(s.values("cllr"))):
+        cells = [spread(standing.values(key, target), "{:.4f}".format) for target in targets for key in CLLR]
+        lines.append(f"| {' | '.join([standing.title, *cells])} |")
+    return lines if here else []
 
 
 def spread(values: Sequence[float], text: Callable[[float], str]) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
+from numbers import Real
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -12,7 +15,16 @@ import pyarrow.compute as pc
 
 from raregram.counts.rows import SpanRows
 from raregram.counts.table import LARGEST_TOTAL, Counts, Ints, compact
-from raregram.errors import InputError, MissingExtraError, ParameterError, check_choice, shorten
+from raregram.errors import (
+    InputError,
+    MissingExtraError,
+    ParameterError,
+    check_choice,
+    check_count,
+    must_be,
+    shorten,
+)
+from raregram.models.calibration import Calibration, learn
 from raregram.models.fit import fit
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
@@ -35,6 +47,7 @@ except ImportError as error:
 TableEstimator: TypeAlias = Literal["selective", "product", "direct", "smoothed", "mle"]
 
 TARGET = "target"
+LEAST_ROWS = 10  # of each class, to learn a calibration from
 NONE = "\x00"  # the item of a missing value; no category has this name
 
 
@@ -73,18 +86,29 @@ class FeatureSelectiveLR(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
             ridge makes of the frequency 0.
         fit_prior: whether `predict` and `predict_proba` use the class frequencies; else both classes are even,
             and `predict` tells the sign of `decision_function`.
-        random_state: seed of the criterion "random"; None is 0.
+        prior: the probability of the positive class before a row is known, between 0 and 1, in place of the class
+            frequencies, e.g. where rows were sampled by class; None: as `fit_prior` says.
+        calibrate: whether the log ratio of a row, and so its probability, is to mean what it says for rows that were
+            not in the fit. Columns that tell the same thing are multiplied as if they were independent, which makes
+            ratios too extreme; so each fold of the rows is scored by a fit to the others, and a monotone map is
+            learned from these scores. The order of rows stays. Rows are taken as independent. This keeps all
+            distinct rows; False keeps the frequencies of the categories alone.
+        folds: how many folds `calibrate` makes.
+        random_state: seed of the criterion "random" and of the folds; None is 0.
 
     Attributes:
         classes_: the two classes, the positive one last.
         class_count_: number of rows of each class.
         counts_: the count table: all that was learned from the rows.
+        rows_: the table of whole rows by which ratios are calibrated; None if they are not to be.
         model_: the fitted `raregram.Model`.
+        calibration_: the map that was learned, a `raregram.models.calibration.Calibration`; None if there is none.
+        uncalibrated_: why there is none, in words; "" if there is one.
         n_features_in_: number of columns.
         feature_names_in_: names of the columns, if X was a table (pandas, Polars, Arrow) with strings as names.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - scikit-learn's parameters are arguments
         self,
         estimator: TableEstimator = "selective",
         *,
@@ -93,6 +117,9 @@ class FeatureSelectiveLR(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
         lam: float | None = LAM.default,
         unseen: Unseen = UNSEEN.default,
         fit_prior: bool = True,
+        prior: float | None = None,
+        calibrate: bool = True,
+        folds: int = 5,
         random_state: int | None = 0,
     ) -> None:
         self.estimator = estimator
@@ -101,6 +128,9 @@ class FeatureSelectiveLR(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
         self.lam = lam
         self.unseen = unseen
         self.fit_prior = fit_prior
+        self.prior = prior
+        self.calibrate = calibrate
+        self.folds = folds
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FeatureSelectiveLR:
@@ -111,7 +141,7 @@ class FeatureSelectiveLR(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
             y: their classes.
             sample_weight: how often each row counts, in whole numbers; None: once.
         """
-        for learned in ("classes_", "counts_", "model_", "class_count_"):
+        for learned in ("classes_", "counts_", "rows_", "model_", "class_count_", "calibration_", "uncalibrated_"):
             self.__dict__.pop(learned, None)
         return self._learn(X, y, None, sample_weight)
 
@@ -127,13 +157,17 @@ class FeatureSelectiveLR(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
         return self._learn(X, y, classes, sample_weight)
 
     def decision_function(self, X: Any) -> Floats:
-        """Return the log ratio of each row: the natural logarithm of p(row | positive) / p(row | negative)."""
+        """Return the log ratio of each row: the natural logarithm of p(row | positive) / p(row | negative).
+
+        It is calibrated, if the classifier is: see `calibration_`.
+        """
         codes = self._encode(X)
         return self.model_.log_ratio(codes)
 
     def transform(self, X: Any) -> Floats:
-        """Return the log ratio of each value, (rows, columns): each row adds up to its `decision_function`.
+        """Return the log ratio of each value, (rows, columns).
 
+        A row adds up to its `decision_function` before that is calibrated: `calibration_.apply` is the step between.
         These are numbers in place of categories ("weight of evidence"), for a model that needs numbers. Only
         "selective" and "product" have it. As with any encoding by the target, rows that were in the fit look
         more certain than new ones.
@@ -167,7 +201,7 @@ class FeatureSelectiveLR(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
 
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> FeatureSelectiveLR:
         """Count the rows, add them to what there is, and fit the model once both classes were seen."""
-        _check_estimator(self.estimator)
+        self._check_parameters()
         first = not hasattr(self, "counts_")
         X, y = validate_data(self, X, y, reset=first, dtype=object, ensure_all_finite="allow-nan")
         weight = _whole_weights(sample_weight, X)
@@ -175,51 +209,100 @@ class FeatureSelectiveLR(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
         check_classification_targets(y)
         classes = np.unique(y if classes is None else classes) if first else self.classes_
         _check_two(classes, y)
-        positive = y == classes[1]
-        more = Counts.from_ngrams(
-            _as_items(X).lists(),
-            np.where(positive, weight, 0),
-            np.where(positive, 0, weight),
-            target=TARGET,
-            spans=find_estimator(self.estimator).spans_to_count(),
-            tokenize="whitespace",  # a category is what it is
-        )
-        if _has_columns(self):
-            more = _without_missing(more)
+        positive, items = y == classes[1], _as_items(X)
+        frequencies = np.where(positive, weight, 0), np.where(positive, 0, weight)
+        more = self._count(items, *frequencies)
         counts = more if first else self.counts_ + more
+        rows = self._count_rows(items, *frequencies, None if first else self.rows_)
         n_all, n_positive = counts.totals.tolist()
         class_count = np.array([n_all - n_positive, n_positive])
         if class_count.all():
-            self.model_: Model = fit(
-                counts,
-                TARGET,
-                self.estimator,
-                criterion=self.criterion,
-                size=self.size,
-                lam=self.lam,
-                unseen=self.unseen,
-                seed=0 if self.random_state is None else self.random_state,
-            )
+            model = self._fit(counts)
+            self.calibration_, self.uncalibrated_ = self._learn_calibration(counts, rows)
+            self.model_: Model = replace(model, calibration=self.calibration_)
         # Only now, since a fit that failed may be called again.
         self.counts_: Counts = counts
+        self.rows_: Counts | None = rows
         self.classes_: npt.NDArray[Any] = classes
         self.class_count_ = class_count
         return self
 
+    def _check_parameters(self) -> None:
+        """Raise unless the parameters are within their ranges; those of `raregram.fit` are checked there."""
+        _check_estimator(self.estimator)
+        check_count("folds", "FeatureSelectiveLR", self.folds, at_least=2)
+        prior = self.prior
+        if prior is not None and (isinstance(prior, bool) or not isinstance(prior, Real) or not 0 < prior < 1):
+            raise must_be("prior", "FeatureSelectiveLR", "a number between 0 and 1, or None", prior)
+
+    @property
+    def _seed(self) -> int:
+        return 0 if self.random_state is None else self.random_state
+
+    def _count(self, items: NGrams, f_nu: Ints, f_de: Ints) -> Counts:
+        """Count rows; missing values are no categories of their columns."""
+        counts = _count(items, f_nu, f_de, find_estimator(self.estimator).spans_to_count())
+        return _without_missing(counts) if _has_columns(self) else counts
+
+    def _count_rows(self, items: NGrams, f_nu: Ints, f_de: Ints, before: Counts | None) -> Counts | None:
+        """Count whole rows, and add them to those before, if they are needed to calibrate; else None."""
+        if not self.calibrate or not _has_columns(self):
+            return None
+        more = _count(items, f_nu, f_de, ["units", "whole"])
+        return more if before is None else before + more
+
+    def _fit(self, counts: Counts, ridge_times: float = 1.0) -> Model:
+        """Fit the model to a table; in a part of it, a ridge that was given is as many rows as in the whole."""
+        return fit(
+            counts,
+            TARGET,
+            self.estimator,
+            criterion=self.criterion,
+            size=self.size,
+            lam=None if self.lam is None else self.lam * ridge_times,
+            unseen=self.unseen,
+            seed=self._seed,
+        )
+
+    def _learn_calibration(self, counts: Counts, rows: Counts | None) -> tuple[Calibration | None, str]:
+        """Score each fold of the rows by a fit to the others, and learn a map; or return why there is none."""
+        if rows is None:
+            reason = "its ratios may be 0 or infinite" if self.calibrate else "calibrate is False"
+            return None, reason
+        n_positive, n_negative = counts.sizes(TARGET)
+        if min(n_positive, n_negative) < LEAST_ROWS:
+            found = f"there are {n_negative:,} rows of one class and {n_positive:,} of the other"
+            return None, f"{found}; it takes {LEAST_ROWS} of each"
+        items, frequencies = rows.whole_ngrams(), rows.frequencies(rows.whole_rows, TARGET)
+        scores, held_out = [], []
+        for drawn in _draw_folds(*frequencies, self.folds, self._seed):
+            here = drawn[0] + drawn[1] > 0
+            some, f_nu, f_de = _take(items, here), drawn[0][here], drawn[1][here]
+            if not len(f_nu):
+                continue
+            rest = counts - self._count(some, f_nu, f_de)
+            if not all(rest.sizes(TARGET)):
+                return None, "all rows of a class are in one fold"
+            model = self._fit(rest, n_negative / rest.sizes(TARGET)[1])
+            scores.append(model.log_ratio(_encode(model, some)))
+            held_out.append((f_nu, f_de))
+        f_nu, f_de = (np.concatenate(column) for column in zip(*held_out, strict=True))
+        return learn(np.concatenate(scores), f_nu, f_de), ""
+
     def _log_odds(self, X: Any) -> Floats:
         """Return the logarithm of the odds of the positive class; no evidence (NaN) leaves the prior odds."""
         log_ratio = self.decision_function(X)
-        prior = np.log(self.class_count_[1] / self.class_count_[0]) if self.fit_prior else 0.0
+        if self.prior is not None:
+            prior = np.log(self.prior) - np.log1p(-self.prior)
+        else:
+            prior = np.log(self.class_count_[1] / self.class_count_[0]) if self.fit_prior else 0.0
         return np.asarray(np.where(np.isnan(log_ratio), 0.0, log_ratio) + prior)
 
     def _encode(self, X: Any) -> Codes:
         """Return the codes of rows."""
         check_is_fitted(self, "model_")
         items = _as_items(validate_data(self, X, reset=False, dtype=object, ensure_all_finite="allow-nan"))
-        codes = self.model_.encode(items.lists())
-        missing = np.asarray(pc.equal(items.items, NONE)).reshape(codes.shape)
-        codes[missing & (codes == ABSENT)] = MISSING
-        return codes
+        return _encode(self.model_, items)
 
 
 def _has_columns(classifier: FeatureSelectiveLR) -> bool:
@@ -254,6 +337,35 @@ def _whole_weights(sample_weight: Any, X: npt.NDArray[Any]) -> Ints:
     if not weight.any():
         raise InputError("sample_weight is zero for all rows: there is nothing to learn from")
     return np.asarray(weight, dtype=np.int64)
+
+
+def _count(items: NGrams, f_nu: Ints, f_de: Ints, spans: Sequence[str]) -> Counts:
+    """Count rows of categories; a category is what it is, and not split."""
+    return Counts.from_ngrams(items.lists(), f_nu, f_de, target=TARGET, spans=spans, tokenize="whitespace")
+
+
+def _encode(model: Model, items: NGrams) -> Codes:
+    """Return the codes of rows; a missing value that is no category of the model is none at all."""
+    codes = model.encode(items.lists())
+    missing = np.asarray(pc.equal(items.items, NONE)).reshape(codes.shape)
+    codes[missing & (codes == ABSENT)] = MISSING
+    return codes
+
+
+def _take(items: NGrams, rows: npt.NDArray[np.bool_]) -> NGrams:
+    """Return some rows."""
+    n = len(items.items) // len(rows)
+    return NGrams.of_length(items.items.filter(pa.array(np.repeat(rows, n))), n)
+
+
+def _draw_folds(f_nu: Ints, f_de: Ints, folds: int, seed: int) -> Iterator[tuple[Ints, Ints]]:
+    """Draw a fold for each occurrence of each distinct row; yield the frequencies in each fold.
+
+    The draws depend on the frequencies alone: not on the order of the rows, nor on whether they came with weights.
+    """
+    generator, shares = np.random.default_rng(seed), np.full(folds, 1 / folds)
+    in_folds = [generator.multinomial(frequency, shares) for frequency in (f_nu, f_de)]  # (distinct rows, folds)
+    return zip(in_folds[0].T, in_folds[1].T, strict=True)
 
 
 def _without_missing(counts: Counts) -> Counts:

@@ -10,16 +10,19 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import raregram as rg
 from benchmarks import install
 from benchmarks.measuring import PROJECT, met
-from benchmarks.rivals import REGISTRY, summary
+from benchmarks.rivals import REGISTRY, summary, two_numbers
 from benchmarks.rivals import data as rival_data
+from raregram.measure.cllr import cllr
 from raregram.measure.experiment import Config
 
 ENVIRONMENT = PROJECT / ".venv-bench"
@@ -140,6 +143,8 @@ def test_every_rival_finds_the_signal_or_could_not_be_installed(bench, name):
         return
     assert "failed" not in entry, entry
     assert entry["average_precision"] > 3 * entry["share_correct"]
+    assert entry["calibration"]["least"] <= entry["calibration"]["cllr"] < 1
+    assert entry["calibration"]["targets"] > 0
     assert min(entry["model_bytes"], entry["peak_bytes"], entry["contexts_per_second"]) > 0
     tried = {json.dumps(one["setting"]): one["valid_f1"] for one in entry["tried"]}
     assert max(tried.values()) == tried[json.dumps(entry["setting"])]
@@ -164,7 +169,7 @@ def test_later_seeds_keep_the_setting_and_leave_out_what_is_behind(bench):
 
 
 @needs_environment
-def test_f1_is_that_of_a_computation_by_hand(bench, data):
+def test_f1_and_cllr_are_those_of_a_computation_by_hand(bench, data):
     entry = entry_in(bench, "raregram")
     spans = ["units", "suffixes:4", "shapes:4"]
     counts = rg.count(data.documents(SIZE), n=4, targets=["LOC"], spans=spans)
@@ -173,6 +178,16 @@ def test_f1_is_that_of_a_computation_by_hand(bench, data):
     model = rg.fit(counts, "LOC", "backoff", lam=lam, tau=setting["tau"])
     test = data.read("test", "LOC")
     scores = model.log_ratio(test.texts.to_pylist())
+    calibrated = rg.fit(
+        rg.count(data.documents(SIZE), n=4, targets=["LOC"], spans=[*spans, "whole"], folds=5),
+        "LOC",
+        "backoff",
+        lam=lam,
+        tau=setting["tau"],
+    )
+    f_nu, f_de = data.frequencies("test", "LOC")
+    expected = cllr(calibrated.log_ratio(test.texts.to_pylist()), f_nu, f_de)
+    assert entry["calibration"]["cllr"] == pytest.approx(expected, rel=1e-12)
     best = sorted(range(len(scores)), key=lambda row: (-scores[row], row))[:K]
     hits = sum(bool(test.labels[row]) for row in best)
     precision, recall = hits / K, hits / int(test.labels.sum())
@@ -200,7 +215,8 @@ def test_the_page_shows_everything(bench, out):
         assert rival.title in page, name
     assert "{{" not in page
     assert "Files in, files out: LOC: files to files, time of the fastest rival" in page
-    assert page.count("Not measured.") == 7
+    assert page.count("Not measured.") == 8
+    assert f"| {SIZE} articles | Cllr LOC | least LOC | loss LOC |" in page
     f1 = [entry["test_f1"] for entry in entries if entry["rival"] == "raregram"]
     low, high = min(f1), max(f1)
     assert f"| **raregram back-off** | {(low + high) / 2:.3f} ({low:.3f} to {high:.3f}) |" in page
@@ -237,16 +253,54 @@ def test_contexts_are_those_that_raregram_counts(data):
     assert rg.Counts.from_contexts(train.texts.combine_chunks(), labels, spans=spans) == counted
 
 
-def entry_of(rival, f1, read, fit, speed):
+def test_types_occur_as_often_as_their_contexts(data):
+    documents_of_test = documents(80, seed=3)
+    f_nu, f_de = data.frequencies("test", "LOC")
+    test = data.read("test", "LOC")
+    occurring = Counter()
+    for table in rival_data.contexts_of(documents_of_test, CONFIG):
+        occurring.update(zip(table["text"].to_pylist(), table["LOC"].to_pylist(), strict=True))
+    for text, is_correct, nu, de in zip(test.texts.to_pylist(), test.labels, f_nu, f_de, strict=True):
+        assert (occurring[text, True], occurring[text, False]) == (nu, de)
+        assert is_correct == (nu > 0)
+    assert f_nu.sum() + f_de.sum() == occurring.total()
+
+
+def test_two_numbers_are_those_of_scikit_learn_s_logistic_regression():
+    generator = np.random.default_rng(1)
+    scores, f_nu, f_de = generator.normal(size=300), generator.integers(0, 3, 300), generator.integers(0, 9, 300)
+    f_nu = f_nu * (scores > -0.5)
+    calibrate = two_numbers(scores, f_nu, f_de)
+    slope, offset = calibrate(np.array([1.0]))[0] - calibrate(np.array([0.0]))[0], calibrate(np.array([0.0]))[0]
+    weight = np.concatenate([f_nu / f_nu.sum(), f_de / f_de.sum()]) * 1000
+    oracle = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
+    oracle.fit(np.tile(scores, 2)[:, None], np.repeat([1, 0], 300), sample_weight=weight)
+    assert (slope, offset) == pytest.approx((oracle.coef_[0, 0], oracle.intercept_[0]), abs=1e-5)
+
+
+def test_infinite_scores_are_the_last_finite_ones_and_equal_scores_have_no_line():
+    scores, f_nu, f_de = (
+        np.array([-np.inf, 0.0, 1.0, 2.0, np.inf]),
+        np.array([1, 1, 2, 2, 3]),
+        np.array([9, 8, 4, 1, 1]),
+    )
+    calibrate = two_numbers(scores, f_nu, f_de)
+    np.testing.assert_array_equal(calibrate(scores), calibrate(np.array([0.0, 0.0, 1.0, 2.0, 2.0])))
+    assert two_numbers(np.ones(5), f_nu, f_de) is None
+    assert two_numbers(np.full(5, np.nan), f_nu, f_de) is None
+
+
+def entry_of(rival, f1, read, fit, speed, cllr=None):
     timings = {"read_seconds": read, "fit_seconds": fit, "contexts_per_second": speed}
-    return {"rival": rival, "seed": 0, "size": 9, "target": "LOC", "test_f1": f1, **timings}
+    calibration = cllr and {"calibration": {"cllr": cllr, "least": cllr - 0.01, "loss": 0.01}}
+    return {"rival": rival, "seed": 0, "size": 9, "target": "LOC", "test_f1": f1, **timings, **(calibration or {})}
 
 
 def test_verdicts():
     entries = [
-        entry_of("raregram", 0.5, 1.0, 1.0, 1000.0),
-        entry_of("lr-units", 0.44, 10.0, 40.0, 100.0),
-        entry_of("sgd-units", 0.46, 8.0, 2.0, 250.0),
+        entry_of("raregram", 0.5, 1.0, 1.0, 1000.0, 0.6),
+        entry_of("lr-units", 0.44, 10.0, 40.0, 100.0, 0.75),
+        entry_of("sgd-units", 0.46, 8.0, 2.0, 250.0, 0.8),
         {**entry_of("vw", 0, 0, 0, 0), "failed": "it broke"},
     ]
     found = {f["what"]: (round(f["value"], 3), met(f)) for f in summary.verdicts(entries).found}
@@ -256,7 +310,13 @@ def test_verdicts():
         f"{title}time to a model of the best logistic regression over ours, SGD, units": (5.0, False),
         f"{title}time to a model of the fastest rival within 10 % of our F1 over ours, SGD, units": (5.0, False),
         f"{title}speed of scoring from text over that of SGD, units": (4.0, False),
+        f"{title}Cllr over that of the best rival, liblinear, units": (0.8, True),
     }
+    assert summary.cllr_table(entries, 9)[2:] == [
+        "| **raregram back-off** | 0.6000 | 0.5900 | 0.0100 |",
+        "| liblinear, units | 0.7500 | 0.7400 | 0.0100 |",
+        "| SGD, units | 0.8000 | 0.7900 | 0.0100 |",
+    ]
 
 
 def test_medians_and_spread():

@@ -216,6 +216,16 @@ def test_folds_are_scored_until_there_is_enough(monkeypatch):
     assert 300 <= calibration.targets < counts.totals[1] * 0.6
 
 
+def test_a_ridge_is_as_many_contexts_in_a_fold_as_in_the_table():
+    """So the ridge that is the default gives the same calibration when it is given."""
+    counts, *_ = folded_corpus()
+    expected = rg.fit(counts, "LOC", "backoff")
+    given = rg.fit(counts, "LOC", "backoff", lam=expected.params.lam, unit_lam=expected.params.unit_lam)
+    assert given.calibration.apply(np.arange(-3.0, 4.0)) == pytest.approx(
+        expected.calibration.apply(np.arange(-3.0, 4.0)), abs=1e-6
+    )
+
+
 def test_what_cannot_be_calibrated_says_so():
     counts, *_ = folded_corpus()
     assert rg.fit(counts, "LOC", "direct").calibration is None

@@ -22,6 +22,7 @@ from raregram.options import DENOMINATOR, ESTIMATOR, SEED, TAU, UNSEEN, Denomina
 
 CALIBRATING_FOLDS = 5
 ENOUGH = 5_000  # held-out contexts of the target, from which a calibration is learned
+RIDGES = ("lam", "unit_lam")
 ROW_BYTES = 128  # of a stored row of a count table in memory, at most
 PARAMETERS: dict[str, Any] = {
     **dict.fromkeys(("criterion", "size", "lam", "unit_lam", "longest", "shapes", "max_bytes")),
@@ -138,11 +139,14 @@ def _learn_from_folds(counts: Counts, options: FitOptions, bounded: bool, memory
     if counts.rows.stored.num_rows() * ROW_BYTES < memory_limit:
         for span in counts.rows.stored:  # read once and kept, since every fold needs them
             _ = counts.rows.stored[span]
+    target = only_target(counts) if options.target is None else options.target
+    n_de = counts.sizes(target, options.denominator)[1]
     scores, frequencies, short = [], [], []
     for fold in range(len(counts.folds)):
         rest = counts.of_folds([other for other in range(len(counts.folds)) if other != fold])
         held_out = counts.of_folds([fold])
-        settings = choose_settings(rest, options, None)
+        n_de_rest = max(rest.sizes(target, options.denominator)[1], 1)
+        settings = choose_settings(rest, options.with_ridge_times(n_de / n_de_rest), None)
         model, rows = Model(found.fit(rest, settings, memory_limit)), held_out.rows[held_out.whole]
         scores.append(model.log_ratio(model.encode_rows(held_out.items, rows.keys)))
         frequencies.append(held_out.frequencies(rows, settings.target, settings.denominator))
@@ -177,6 +181,15 @@ class FitOptions:
         for name in self.parameters:
             check_choice("parameters", "fit", name, PARAMETERS)
         object.__setattr__(self, "parameters", {**PARAMETERS, **self.parameters})
+
+    def with_ridge_times(self, factor: float) -> FitOptions:
+        """Return the options for a part of a table: a ridge that is as many contexts as it is in the whole table.
+
+        With the same ridge, a part would have stronger ratios than the table, and rare items most.
+        """
+        given = {name: self.parameters[name] for name in RIDGES if self.parameters[name] is not None}
+        scaled = {name: ridge * factor for name, ridge in given.items()}
+        return replace(self, parameters={**self.parameters, **scaled})
 
 
 def choose_settings(counts: Counts, options: FitOptions, corpus: str | None) -> Settings:
