@@ -132,6 +132,7 @@ def count(
     pad: Annotated[bool, option("--pad", help=options.PAD.help)] = options.PAD.default,
     min_count: Annotated[int, option(help=options.MIN_COUNT.help)] = options.MIN_COUNT.default,
     folds: Annotated[int, option(help=options.FOLDS.help)] = options.FOLDS.default,
+    documents: Annotated[bool, option("--documents", help=options.DOCUMENTS.help)] = options.DOCUMENTS.default,
     labels: Annotated[str | None, described(help="Rename labels, e.g. 'GPE=LOC,PERSON=PER'.")] = None,
     format: cli.Format = None,  # noqa: A002 - the option's name
     split: cli.Split = options.SPLIT.default,
@@ -183,6 +184,7 @@ def count(
             pad=pad,
             min_count=min_count,
             folds=folds,
+            documents=documents,
             labels=cli.parse_pairs(labels) or None,
         ),
         Options(
