@@ -1,10 +1,14 @@
-"""Commands from corpora to count files: fetch, tag, count, merge, export."""
+"""Commands from corpora to count files: fetch, tag, count, merge, export; and kwic, to look into corpora."""
 
 from __future__ import annotations
 
+import shutil
+import sys
 from contextlib import closing
 from dataclasses import asdict
 from typing import Annotated
+
+import click
 
 from raregram import options
 from raregram.cli import options as cli
@@ -26,11 +30,15 @@ def fetch(
 ) -> None:
     """Download a corpus or a tagger to the cache and print its folder.
 
+    Corpora: reuters (Reuters-21578), brown (the Brown corpus), sotu (State of the Union addresses).
+
     The cache is RAREGRAM_HOME, or `raregram` in the platform's cache folder. Once there, no network is needed.
 
     Example: raregram fetch reuters
+
+    Another: raregram count "$(raregram fetch sotu)" --by party --n 3 --out parties.counts
     """
-    from raregram.corpus.fetch import fetch_reuters, fetch_stanford
+    from raregram.corpus.fetch import fetch_corpus, fetch_stanford
     from raregram.show.progress import progress
 
     if what == "stanford-ner" and source is not None:
@@ -41,7 +49,7 @@ def fetch(
         if what == "stanford-ner":
             found = fetch_stanford(progress=tick, refresh=refresh)
         else:
-            found = fetch_reuters(source, progress=tick, refresh=refresh)
+            found = fetch_corpus(what, source, progress=tick, refresh=refresh)
     if as_json:
         facts = {"folder": str(found.folder), "files": len(found.files), "digest": found.digest}
         print_json({**facts, "verified": found.verified, "source": found.source})
@@ -139,6 +147,7 @@ def count(
     item_column: Annotated[int, option(help=options.ITEM_COLUMN.help)] = options.ITEM_COLUMN.default,
     tag_column: Annotated[int, option(help=options.TAG_COLUMN.help)] = options.TAG_COLUMN.default,
     sentences: Annotated[bool, option("--sentences", help="CoNLL: a blank line ends a document.")] = False,
+    cut_by: cli.By = None,
     f_de: Annotated[
         options.Denominator, option(help="What f_de counts in a table with two frequencies.")
     ] = options.DENOMINATOR.default,
@@ -157,7 +166,11 @@ def count(
     Documents: Parquet, JSON lines, CoNLL columns, Stanford NER output, spaCy DocBin, Reuters-21578, plain text; also
     compressed. Contexts: `label<TAB>items` lines, or tables of N-grams with labels or two frequencies.
 
+    Each label is a target. With --by, each sample is one, and all contexts of its documents belong to it.
+
     Example: raregram count tagged.parquet --targets LOC,PER --out all.counts
+
+    Another: raregram count speeches.jsonl --by party --out parties.counts
     """
     from raregram.atomic import check_target
     from raregram.corpus.documents import Options
@@ -193,6 +206,7 @@ def count(
             item_column=item_column,
             tag_column=tag_column,
             sentences=sentences,
+            by=cut_by,
             log=log,
         ),
         ContextOptions(cli.parse_columns(columns), f_de=f_de, n=n),
@@ -278,4 +292,62 @@ def export(
     report_file(out, as_json=False, quiet=quiet)
 
 
-COMMANDS = (fetch, tag, count, merge, export)
+def kwic(
+    sources: cli.Documents,
+    words: Annotated[str, argument(help="The words to find, in quotes.")],
+    top: Annotated[int, option("--top", "-k", help=options.LINES.help, min=1)] = options.LINES.default,
+    width: Annotated[
+        int | None, described(help=f"{options.WIDTH.help} [default: what fits into the terminal, at most 60]", min=1)
+    ] = None,
+    sort: Annotated[options.LineOrder, option(help=options.LINE_ORDER.help)] = options.LINE_ORDER.default,
+    kind: cli.Kind = options.KIND.default,
+    tokenize: cli.Tokenize = "words",
+    lower: cli.Lower = options.LOWER.default,
+    format: cli.Format = None,  # noqa: A002 - the option's name
+    split: cli.Split = options.SPLIT.default,
+    on_error: cli.OnError = options.ON_ERROR.default,
+    as_json: cli.AsJson = False,
+    quiet: cli.Quiet = False,
+) -> None:
+    """Print where words occur in documents, with the text around them.
+
+    The lines come from as many documents as possible. Punctuation is apart from words, unless --tokenize says else.
+
+    Example: raregram kwic articles/ "lives in" --sort right
+    """
+    from raregram.corpus.concordance import concordance, sort_lines
+    from raregram.corpus.documents import Options
+    from raregram.corpus.log import ReadingLog
+    from raregram.measure.kwic import aligned
+    from raregram.show.progress import progress
+    from raregram.text.tokenize import Tokenizer
+
+    if not words.strip():
+        raise ParameterError("kwic finds one word or more: name them")
+    log, tokenizer = ReadingLog(on_error), Tokenizer(kind, tokenize, lower)
+    reading = Options(format=format, split=split, log=log)
+    shown = options.WIDTH.default if width is None else width
+    with progress("read {:,} documents", quiet) as tick:
+        found = concordance(
+            sources, [words], tokenizer=tokenizer, lines=top, width=shown, options=reading, progress=tick
+        )[words]
+    lines = sort_lines(found.lines, sort)
+    report_skipped(log.skipped, log.examples)
+    if as_json:
+        facts = {"words": words, "occurrences": found.occurrences, "documents": found.documents}
+        print_json({**facts, "lines": [asdict(line) for line in lines]})
+        return
+    columns = shutil.get_terminal_size().columns if width is None and sys.stdout.isatty() else None
+    for before, match, behind in aligned(lines, columns):
+        print(f"{before}{click.style(match, bold=True) if sys.stdout.isatty() else match}{behind}")
+    if quiet:
+        return
+    if not lines:
+        hint = "" if lower else "; --lower finds them in capitals, too"
+        say(f"{words!r} does not occur in {log.documents:,} documents{hint}")
+    else:
+        some = f"; --top {found.occurrences} prints all" if len(lines) < found.occurrences else ""
+        say(f"{found.occurrences:,} occurrences in {len(found.documents):,} of {log.documents:,} documents{some}")
+
+
+COMMANDS = (fetch, tag, count, merge, export, kwic)

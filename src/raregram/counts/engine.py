@@ -28,8 +28,8 @@ from raregram.counts.encode import ONCE, Encoded, Weight
 from raregram.counts.kernel import Batch, CountSettings, Layer, count_units, count_windows, windows_of
 from raregram.counts.rows import SpanRows, add_up_suffixes, from_boundary, join_rows, spread
 from raregram.counts.spans import Span, unit_spans
-from raregram.counts.storage import SpanTable
-from raregram.counts.table import Ints, check_total, counts_columns, fold_names
+from raregram.counts.storage import SpanTable, fold_names
+from raregram.counts.table import Ints, check_total, counts_columns
 from raregram.errors import InputError, check_count
 from raregram.remote import PathLike
 from raregram.text.shapes import shapes_of

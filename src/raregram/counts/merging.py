@@ -17,8 +17,8 @@ import pyarrow as pa
 from raregram.counts.rows import SpanRows, add_up_suffixes, from_boundary, join_rows, row_bytes, stored_spans
 from raregram.counts.sorting import find_heads
 from raregram.counts.spans import Span, span_names
-from raregram.counts.storage import SpanTable, are_within
-from raregram.counts.table import Counts, check_total, counts_columns, counts_header, fold_names
+from raregram.counts.storage import SpanTable, are_within, fold_names
+from raregram.counts.table import Counts, check_total, counts_columns, counts_header
 from raregram.errors import InputError, ParameterError, check_count
 from raregram.text.vocabulary import Codes, build_vocabulary, encode_items
 

@@ -517,7 +517,8 @@ def from_arrow(arrow: pa.Table, table: SpanTable) -> SpanTable:
     if any(column.null_count for column in arrow.columns):
         raise ValueError("a value is missing")
     lists = arrow["items"].combine_chunks()
-    items, keys = build_vocabulary(lists.flatten())
+    named = fold_names(len(table.header.get("folds", ())))  # also of those that have no rows
+    items, keys = build_vocabulary(pa.concat_arrays([lists.flatten(), named]))
     firsts = np.asarray(lists.offsets)[:-1]
     start, end = (np.asarray(arrow[name], dtype=np.int64) for name in ("start", "end"))
     values = np.column_stack([np.asarray(arrow[name], dtype=np.int64) for name in table.columns])
@@ -542,6 +543,11 @@ def from_arrow(arrow: pa.Table, table: SpanTable) -> SpanTable:
             raise ValueError("a row stands twice")
         parts.append(SpanRows(span, span_keys[order], values[rows[order]]))
     return replace(table, items=items, parts=tuple(parts))
+
+
+def fold_names(folds: int) -> pa.Array:
+    """Return the items by which folds are named in keys; they are among the items of a table in folds."""
+    return pa.array([str(fold) for fold in range(folds)], pa.string())
 
 
 def hash_items(items: pa.Array) -> npt.NDArray[np.uint64]:

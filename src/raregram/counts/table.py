@@ -20,7 +20,7 @@ from raregram.counts import storage
 from raregram.counts.rows import CountRows, RowsInMemory, SpanRows, StoredSpans, row_bytes, stored_spans
 from raregram.counts.sorting import group_rows
 from raregram.counts.spans import Span, parse_spans, span_names, tuple_of, unit_spans
-from raregram.counts.storage import SpanTable, StoredRows
+from raregram.counts.storage import SpanTable, StoredRows, fold_names
 from raregram.errors import InputError, check_choice, check_count, must_be, name_some
 from raregram.options import DENOMINATOR, FOLDS, KIND, LOWER, MIN_COUNT, SIDE, SPANS, TOKENIZE
 from raregram.remote import PathLike
@@ -425,11 +425,6 @@ def _length_of_first(ngrams: NGramsLike, n: int | None, tokenizer: Tokenizer, wh
     """Return how many items the first N-gram has, after a check that it has `n` where that is given."""
     tokenizer.check("a count")
     return int(parse_ngrams(ngrams[:1], n, tokenizer, where).lengths[0])
-
-
-def fold_names(folds: int) -> pa.Array:
-    """Return the items by which folds are named in keys; they are among the items of a table in folds."""
-    return pa.array([str(fold) for fold in range(folds)], pa.string())
 
 
 def counts_columns(targets: Sequence[str], documents: bool = False) -> tuple[str, ...]:
