@@ -175,7 +175,8 @@ def count_samples(source: Any, longest: int, by: str | None, counting: Mapping[s
     """Return the table of one corpus, maybe cut into samples."""
     found = _stored(source)
     if found is None:
-        return count(source, by=by, **counting, **countable(longest))
+        targets = None if by else ()  # spans do not count here
+        return count(source, by=by, **{"targets": targets, **counting, **countable(longest)})
     if by is not None:
         raise ParameterError("a count table is cut already: leave by out")
     return _checked(found, longest)
