@@ -238,8 +238,10 @@ def find_repeats(
     for k in range(shortest, len(lengths)):
         sign, best = 1 - 2 * side[k], np.maximum((1 - 2 * side[k]) * signed[k], 0)
         for length, row in _inside(np.arange(len(lengths[k])), k, parts, shortest):
-            stronger = (sign * signed[length][row] >= best) & ~_is_fragment(lengths[length], row, lengths[k], side[k])
-            best[stronger] = (sign * signed[length][row])[stronger]
+            strength = sign * signed[length][row]
+            stronger = (strength > best) | ((strength == best) & (repeats[k] < 0))
+            stronger &= ~_is_fragment(lengths[length], row, lengths[k], side[k])
+            best[stronger] = strength[stronger]
             repeats[k][stronger] = (row + first[length])[stronger]
     for k in range(len(lengths) - 1, shortest - 1, -1):
         shown = (repeats[k] < 0) & (signed[k] != 0)
@@ -247,6 +249,10 @@ def find_repeats(
             fragment = _is_fragment(lengths[length], row, lengths[k], side[k]) & (side[length][row] == side[k])
             hidden = np.flatnonzero(shown & fragment & (repeats[length][row] < 0))
             repeats[length][row[hidden]] = hidden + first[k]
+    every = np.concatenate(repeats[shortest - 1 :])
+    for of_length in repeats[shortest - 1 :]:
+        while (further := (of_length >= 0) & (every[of_length] >= 0)).any():  # to what is shown
+            of_length[further] = every[of_length[further]]
     return repeats
 
 
