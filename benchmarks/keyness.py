@@ -135,7 +135,7 @@ def _powers(f: Ints) -> list[Ints]:
 
 def measures(rows: Rows, found: Estimates) -> dict[str, Floats]:
     """Return what ranks rows, the characteristic of A first; those of the field want two documents of A."""
-    sides = (*rows.f.T, *map(float, rows.sizes))
+    sides = (rows.f[:, 0], rows.f[:, 1], float(rows.sizes[0]), float(rows.sizes[1]))
     ratio, g2 = keyness.log_ratio(*sides), keyness.g2(*sides)
     design = g2 / found.design / keyness.small_sample(rows.f.sum(axis=1), found.design, *sides[2:])
     low, high = found.interval()
@@ -210,7 +210,7 @@ def planted(corpus: Corpus, seed: int) -> dict[str, float]:
 
 def average_precision(hit: Bools, score: Floats) -> float:
     """Return the mean over hits of the precision down to them."""
-    ordered = hit[np.argsort(-score, kind="stable")]
+    ordered: Bools = hit[np.argsort(-score, kind="stable")]
     return float((np.cumsum(ordered) / np.arange(1, len(ordered) + 1))[ordered].mean())
 
 
@@ -231,21 +231,23 @@ def covered(found: Estimates, other: Rows, seed: int) -> Bools:
     seen = np.minimum(np.round(x[:, 0]).astype(int), n)
     drawn = rng.binomial(n, 1 / (1 + np.exp(-odds - offset)))
     rank = ((drawn < seen).sum(axis=0) + rng.random(len(a)) * ((drawn == seen).sum(axis=0) + 1)) / (DRAWS + 1)
-    return np.asarray((rank > 0.025) & (rank < 0.975))[n > 0]
+    inside: Bools = (rank > 0.025) & (rank < 0.975)
+    return inside[n > 0]
 
 
 def replicate(counter: Counter, in_a: Bools, in_b: Bools, seed: int) -> dict[str, dict[str, float]]:
     """Rank on one half, judge on the other; return the figures of every measure."""
     half = np.full(len(in_a), -1)
-    for number, inside in enumerate((in_a, in_b)):
-        half[inside] = halves(int(inside.sum()), 10 * seed + number)
+    for number, of_corpus in enumerate((in_a, in_b)):
+        half[of_corpus] = halves(int(of_corpus.sum()), 10 * seed + number)
     side = np.where(in_a, 0, np.where(in_b, 1, -1))
     every, chosen = counter.rows(np.where(half == 0, side, -1), 3)
     others, _ = counter.rows(np.where(half == 1, side, -1), chosen=chosen)
     estimates = estimate(every, find_parts(every))
     scores: dict[str, list[Floats]] = {}
     result: dict[str, dict[str, float]] = {}
-    hits, inside = [], []
+    hits: list[Bools] = []
+    inside: list[Bools] = []
     for rows, other, found in zip(every, others, estimates, strict=True):
         ratio, f = keyness.log_ratio(*other.f.T, *map(float, other.sizes)), rows.f.sum(axis=1)
         hits.append((ratio >= 1) & (other.documents[:, 0] >= 2))

@@ -34,7 +34,8 @@ ZERO = 0.5  # stands for a frequency of 0 where one is divided by
 SIMPLE_MATHS_K = 1.0  # per million
 DIRICHLET = 500.0  # sightings that the prior of Fightin' Words weighs
 OCTAVE_WEIGHT = 2.0  # documents that the mean design effect of an octave weighs
-LENGTH_DOUBT = 0.5  # 4 r**2, with r a usual correlation of a word's rate with the length of documents
+CORRELATION = 0.5  # of a word's rate with the length of documents, where there is much of it,
+LENGTH_DOUBT = 0.5  # and 4 times the square of a usual one
 TINY = 1e-9
 
 
@@ -158,9 +159,13 @@ def design_effect(
     mean = (np.bincount(octave, raw) / np.maximum(np.bincount(octave), 1))[octave]
     pulled = (m * raw + weight * mean) / (m + weight)
     unequal = 1 - 1 / np.maximum(np.mean(all_documents * concentration), 1)  # 0 if all documents have the same length
-    doubt = LENGTH_DOUBT * unequal * (f * (f - 1.0) * concentration).sum(axis=1) / total
-    known = np.maximum(mean - 1, TINY) / (np.maximum(mean - 1, TINY) + doubt)
-    return np.asarray(np.maximum(known * pulled + (1 - known) * mean, 1))
+    chance = np.maximum((f * (f - 1.0) * concentration).sum(axis=1) / total, TINY)
+    clumping = np.maximum(mean - 1, TINY)
+    known = clumping / (clumping + LENGTH_DOUBT * unequal * chance)
+    # Less than chance gives: then the rate falls with the length, and so clumps at least by the square of this.
+    bias = CORRELATION * math.sqrt(unequal)
+    fall = bias - np.sqrt(np.clip(bias**2 + np.minimum(raw - 1, 0) / chance, 0, bias**2))
+    return np.asarray(np.maximum(np.maximum(known * pulled + (1 - known) * mean, 1), 1 + chance * fall**2))
 
 
 def small_sample(f: Ints, design: Floats, n_a: float, n_b: float) -> Floats:
