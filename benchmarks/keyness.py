@@ -232,7 +232,7 @@ def covered(found: Estimates, other: Rows, seed: int) -> Bools:
     drawn = rng.binomial(n, 1 / (1 + np.exp(-odds - offset)))
     rank = ((drawn < seen).sum(axis=0) + rng.random(len(a)) * ((drawn == seen).sum(axis=0) + 1)) / (DRAWS + 1)
     inside: Bools = (rank > 0.025) & (rank < 0.975)
-    return inside[n > 0]
+    return np.asarray(inside[n > 0])
 
 
 def replicate(counter: Counter, in_a: Bools, in_b: Bools, seed: int) -> dict[str, dict[str, float]]:

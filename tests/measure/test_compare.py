@@ -74,6 +74,7 @@ def test_what_it_says_about_both_corpora(corpora, found):
     assert found.documents == (60, 50)
     assert found.tokens == tuple(sum(len(d["text"].split()) for d in documents) for documents in corpora)
     assert found.columns == COLUMNS
+    assert "hua mulan" in repr(found)
     assert pa.table(found).schema.field("length").type == pa.int8()
     assert len(found.to_pandas()) == len(found)
 

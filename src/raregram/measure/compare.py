@@ -41,7 +41,7 @@ Pair = tuple[str, str | None]
 Limits = tuple[int, int]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Results):
     """Two corpora, and a table with a row for every N-gram: those that mark the first corpus first.
 
