@@ -194,7 +194,8 @@ def test_a_model_is_calibrated_by_the_folds_of_its_table(estimator):
     model = rg.fit(counts, "LOC", estimator)
     plain = rg.fit(counts, "LOC", estimator, calibrate=False)
     assert plain.calibration is None
-    assert np.array_equal(model.calibration.apply(plain.log_ratio(texts)), model.log_ratio(texts))
+    evidence = plain.estimator.evidence(plain.encode(texts))
+    assert np.array_equal(model.calibration.apply(plain.log_ratio(texts), evidence), model.log_ratio(texts))
     scores = np.empty(len(texts))
     for fold in range(4):
         rest = rg.fit(counts.of_folds([other for other in range(4) if other != fold]), "LOC", estimator)

@@ -82,9 +82,9 @@ class Calibration:
         if self.evidence is None or evidence is None:
             return log_on_grid(ratio)
         own = np.asarray(evidence) / (self.evidence + np.asarray(evidence))
-        between = np.exp((1 - own) * np.log(ratio) + own * x)
-        within = np.clip(between, self.floor, math.inf if self.ceiling is None else self.ceiling)
-        return log_on_grid(np.where(own > 0, within, ratio))
+        if self.ceiling is not None:  # what so many contexts can support
+            x = np.clip(x, -math.log(self.targets + 1), math.log(self.others + 1))
+        return log_on_grid(np.where(own > 0, np.exp((1 - own) * np.log(ratio) + own * x), ratio))
 
 
 def learn(log_ratio: Floats, f_nu: npt.ArrayLike, f_de: npt.ArrayLike, bounded: bool = True) -> Calibration:
