@@ -31,6 +31,11 @@ Tagger = Literal["spacy", "stanford"]
 Tags = Literal["stanford", "spacy"]
 Engine = Literal["local", "spark"]
 Measure = Literal["average-precision", "f1", "cllr"]
+KeywordKind = Literal["positive", "negative", "lockword", "all"]
+KeywordSort = Literal[
+    "conservative", "log2_ratio", "beyond", "g2_design", "g2", "p", "q", "clr", "log_ratio", "simple_maths",
+    "odds_ratio", "zeta", "fightin_words", "f_a", "f_b",
+]  # fmt: skip
 
 Value = TypeVar("Value")
 
@@ -141,6 +146,12 @@ LEVEL: Option[float] = Option("level", 0.95, "The probability that an interval i
 TOP: Option[int] = Option("top", 20, "Number of N-grams to print.", at_least=1)
 K: Option[int | None] = Option("k", None, "Number of N-grams returned. [default: of relevant ones]", at_least=1)
 PAPERS_K = 8000
+KEYWORD_SORT: Option[KeywordSort] = Option(
+    "sort",
+    "conservative",
+    "The measure that rows are ranked by: the end of the log2 ratio nearer to 0, or one of the field's.",
+    get_args(KeywordSort),
+)
 BY: Option[Measure] = Option(
     "by",
     "average-precision",

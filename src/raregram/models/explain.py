@@ -127,14 +127,14 @@ class Explanation:
         plain words what it all means.
         """
         texts = [self._text(term) for term in self.terms]
-        text_width = max(map(_columns, texts))
+        text_width = max(map(columns_of, texts))
         count_width = max(4, *(len(f) for term in self.terms for f in _counts(term)))
         (changes, ratio), heads, scale = _changes(self.terms), self._heads(), self._scale()
         head = f"{'':>5}  {'':<{text_width}}  {'f_nu':>{count_width}}  {'f_de':>{count_width}}  {'term':>8}{ratio}"
         lines: list[Line] = [(head.rstrip(), None)]
         for row, (term, text, change) in enumerate(zip(self.terms, texts, changes, strict=True)):
             lines += [(heads[row], None)] if row in heads else []
-            padding = " " * (text_width - _columns(text))
+            padding = " " * (text_width - columns_of(text))
             f_nu, f_de = (f"{f:>{count_width}}" for f in _counts(term))
             bar = _bar(term.value / scale)
             line = f"{_position(term):>5}  {text}{padding}  {f_nu}  {f_de}  {_value(term):>8}{change}  {bar}"
@@ -252,7 +252,7 @@ def _bar(share: float) -> str:
     return " " * BAR + "│" + "█" * full + (EIGHTHS[eighths - 1] if eighths else "")
 
 
-def _columns(text: str) -> int:
+def columns_of(text: str) -> int:
     """Return how many columns of a terminal a text takes."""
     return sum(_letter_columns(letter) for letter in text)
 

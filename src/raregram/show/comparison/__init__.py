@@ -1,1 +1,41 @@
 """What a person sees of a comparison: a page, a plot, a table in the terminal, files."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+from raregram.atomic import atomic_path, write_errors_named
+from raregram.errors import MissingExtraError, RaregramWarning
+from raregram.measure.compare import Comparison
+from raregram.measure.results import Results
+from raregram.show.comparison.page import Lines, page
+from raregram.show.comparison.plot import draw_plot
+from raregram.show.write import write_results
+
+PAGE = "index.html"
+
+
+def write_comparison(comparison: Comparison, lines: Lines, folder: Path) -> Path:
+    """Write a comparison to a folder: the table, the plot and, when they are there, the page; return its path.
+
+    Every file is whole or absent. Without matplotlib there is no plot, and a warning says so.
+    """
+    with write_errors_named(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    for form in ("csv", "parquet"):
+        write_results(Results(comparison.table), str(folder / f"table.{form}"), form, "words")
+    try:
+        plot = draw_plot(comparison)
+    except MissingExtraError as error:
+        warnings.warn(f"no plot was drawn: {error}", RaregramWarning, stacklevel=2)
+    else:
+        _write(folder / "plot.svg", plot.svg.encode())
+        _write(folder / "plot.png", plot.png)
+    _write(folder / PAGE, page(comparison, lines).encode())
+    return folder / PAGE
+
+
+def _write(path: Path, content: bytes) -> None:
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(content)
