@@ -24,7 +24,7 @@ import raregram as rg
 from raregram.cli.experiments import _config, _load_results, _results_named
 from raregram.corpus.contexts import read_contexts
 from raregram.corpus.documents import Documents, Options
-from raregram.corpus.fetch import unpack
+from raregram.corpus.fetch import CORPORA, unpack
 from raregram.corpus.formats import read_documents
 from raregram.corpus.formats.tables import documents_table
 from raregram.corpus.log import ReadingLog
@@ -97,7 +97,7 @@ def read_as_archive(path: Path, rng: random.Random) -> None:
     unpacked = path.with_name("unpacked")
     shutil.rmtree(unpacked, ignore_errors=True)
     before = set(path.parent.rglob("*")) | {unpacked}
-    unpack(path, path.parent, str(path))
+    unpack(path, path.parent, str(path), CORPORA["reuters"])
     if beside := {found for found in path.parent.rglob("*") if unpacked not in found.parents} - before:
         raise WrongAnswerError(f"it wrote {beside}")
 

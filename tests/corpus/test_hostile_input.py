@@ -29,7 +29,7 @@ from raregram.corpus import documents as corpus
 from raregram.corpus import fetch as fetching
 from raregram.corpus.contexts import read_contexts
 from raregram.corpus.documents import BufferedFile, Location, Options, Row, batches, expand
-from raregram.corpus.fetch import fetch_reuters
+from raregram.corpus.fetch import fetch_corpus
 from raregram.corpus.formats import (
     columns,
     csv,
@@ -456,7 +456,7 @@ def test_an_ngram_of_thousands_of_words_is_no_wrong_call(tmp_path):
 def unpacked(tmp_path, name, data):
     """Unpack an archive into a new folder."""
     (tmp_path / name).write_bytes(data)
-    return fetching.unpack(tmp_path / name, tmp_path, name)
+    return fetching.unpack(tmp_path / name, tmp_path, name, fetching.CORPORA["reuters"])
 
 
 def tar_of(*members):
@@ -518,7 +518,7 @@ def test_archives_larger_than_any_corpus_are_refused(tmp_path, monkeypatch):
 def test_addresses_that_are_none_are_named(tmp_path, monkeypatch, url):
     monkeypatch.setenv("RAREGRAM_HOME", str(tmp_path))
     with pytest.raises(RaregramError, match=url[:6]):
-        fetch_reuters(url)
+        fetch_corpus("reuters", url)
 
 
 # Settings and results

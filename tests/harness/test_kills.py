@@ -21,7 +21,7 @@ import pytest
 import raregram as rg
 from raregram import atomic as drafts
 from raregram.cli import experiments
-from raregram.corpus.fetch import fetch_reuters
+from raregram.corpus.fetch import fetch_corpus
 from raregram.errors import FileError
 from raregram.measure.experiment import Config, load_corpus
 from reliability import commands, crashes
@@ -253,11 +253,11 @@ def test_without_locks_files_are_written_and_nothing_of_others_is_removed(tmp_pa
 
 def test_what_a_fetch_that_was_killed_at_its_end_has_left_goes_with_the_next_one(inputs, tmp_path, monkeypatch):
     monkeypatch.setenv("RAREGRAM_HOME", str(tmp_path))
-    fetched = fetch_reuters(str(inputs / "a.tgz"))
+    fetched = fetch_corpus("reuters", str(inputs / "a.tgz"))
     home = fetched.folder.parent
     whole = commands.tree(home)
     (home / ".work-0123" / "content").mkdir(parents=True)
-    assert fetch_reuters() == fetched
+    assert fetch_corpus("reuters") == fetched
     assert commands.tree(home) == whole
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from raregram.corpus.fetch import fetch_reuters
+from raregram.corpus.fetch import fetch_corpus
 from raregram.errors import RaregramError
 
 ROOT = Path(__file__).parents[2]
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.harness
 def test_the_defaults_beat_the_papers_best_on_held_out_text():
     try:
-        fetch_reuters()
+        fetch_corpus("reuters")
     except RaregramError as error:
         pytest.skip(f"there is no Reuters-21578: {error}")
     command = [sys.executable, "-m", "benchmarks.trial", "--documents", "300", "--targets", "LOC"]

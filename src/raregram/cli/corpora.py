@@ -26,11 +26,15 @@ def fetch(
 ) -> None:
     """Download a corpus or a tagger to the cache and print its folder.
 
+    Corpora: reuters (Reuters-21578), brown (the Brown corpus), sotu (State of the Union addresses).
+
     The cache is RAREGRAM_HOME, or `raregram` in the platform's cache folder. Once there, no network is needed.
 
     Example: raregram fetch reuters
+
+    Another: raregram count "$(raregram fetch sotu)" --by party --n 3 --out parties.counts
     """
-    from raregram.corpus.fetch import fetch_reuters, fetch_stanford
+    from raregram.corpus.fetch import fetch_corpus, fetch_stanford
     from raregram.show.progress import progress
 
     if what == "stanford-ner" and source is not None:
@@ -41,7 +45,7 @@ def fetch(
         if what == "stanford-ner":
             found = fetch_stanford(progress=tick, refresh=refresh)
         else:
-            found = fetch_reuters(source, progress=tick, refresh=refresh)
+            found = fetch_corpus(what, source, progress=tick, refresh=refresh)
     if as_json:
         facts = {"folder": str(found.folder), "files": len(found.files), "digest": found.digest}
         print_json({**facts, "verified": found.verified, "source": found.source})
@@ -138,6 +142,7 @@ def count(
     item_column: Annotated[int, option(help=options.ITEM_COLUMN.help)] = options.ITEM_COLUMN.default,
     tag_column: Annotated[int, option(help=options.TAG_COLUMN.help)] = options.TAG_COLUMN.default,
     sentences: Annotated[bool, option("--sentences", help="CoNLL: a blank line ends a document.")] = False,
+    cut_by: cli.By = None,
     f_de: Annotated[
         options.Denominator, option(help="What f_de counts in a table with two frequencies.")
     ] = options.DENOMINATOR.default,
@@ -156,7 +161,11 @@ def count(
     Documents: Parquet, JSON lines, CoNLL columns, Stanford NER output, spaCy DocBin, Reuters-21578, plain text; also
     compressed. Contexts: `label<TAB>items` lines, or tables of N-grams with labels or two frequencies.
 
+    Each label is a target. With --by, each sample is one, and all contexts of its documents belong to it.
+
     Example: raregram count tagged.parquet --targets LOC,PER --out all.counts
+
+    Another: raregram count speeches.jsonl --by party --out parties.counts
     """
     from raregram.atomic import check_target
     from raregram.corpus.documents import Options
@@ -191,6 +200,7 @@ def count(
             item_column=item_column,
             tag_column=tag_column,
             sentences=sentences,
+            by=cut_by,
             log=log,
         ),
         ContextOptions(cli.parse_columns(columns), f_de=f_de, n=n),

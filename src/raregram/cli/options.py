@@ -36,6 +36,12 @@ Format = Annotated[
     options.Format | None,
     described(help=f"The format: {', '.join(get_args(options.Format))}. [default: detected]"),
 ]
+By = Annotated[
+    str | None,
+    described(
+        "--by", help="Cut the corpus into samples by a field, by 'folder' or by 'file:REGEX' in the file's name."
+    ),
+]
 Split = Annotated[options.Split, option(help=options.SPLIT.help)]
 Columns = Annotated[
     str | None,

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from raregram.corpus.encoding import check_encoding
 from raregram.corpus.log import ReadingLog
+from raregram.corpus.samples import check_by
 from raregram.errors import FileError, InputError, is_unicode, system_reason
 from raregram.options import ITEM_COLUMN, SPLIT, TAG_COLUMN
 from raregram.remote import RemotePath, as_path, is_remote, matching_files
@@ -71,6 +72,7 @@ class Row(NamedTuple):
     location: Location
     begins: bool = True  # whether this is the beginning of a document,
     ends: bool = True  # and its end: a long text comes in pieces
+    sample: str | None = None  # to which it belongs by one of its fields
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ class Documents:
     begins: npt.NDArray[np.bool_] | None = None  # whether each is the beginning of its document; None: all are
     ends: npt.NDArray[np.bool_] | None = None  # whether each is the end; a document may come in pieces
     untagged: npt.NDArray[np.bool_] | None = None  # whether each lacks a field of spans; None: no document does
+    sample: pa.Array | None = None  # string, the sample to which each belongs where a corpus is cut into some
 
     def __len__(self) -> int:
         return len(self.content)
@@ -117,7 +120,13 @@ class Documents:
             begins=None if self.begins is None else self.begins[keep],
             ends=None if self.ends is None else self.ends[keep],
             untagged=None if self.untagged is None else self.untagged[keep],
+            sample=None if self.sample is None else self.sample.filter(mask),
         )
+
+    def names(self) -> list[str]:
+        """Return the id of each document, or where it comes from."""
+        ids = [None] * len(self) if self.ids is None else self.ids.to_pylist()
+        return [str(self.location(row)) if name is None else name for row, name in enumerate(ids)]
 
 
 @dataclass(frozen=True)
@@ -130,12 +139,14 @@ class Options:
     item_column: int = ITEM_COLUMN.default  # of CoNLL columns
     tag_column: int = TAG_COLUMN.default
     sentences: bool = False  # a blank line ends a document, whatever the file has
+    by: str | None = None  # what cuts the corpus into samples; see `raregram.corpus.samples`
     batch_bytes: int = BATCH_BYTES
     log: ReadingLog = field(default_factory=ReadingLog)
     seen: set[bytes] = field(default_factory=set)  # digests of texts that are to be taken once
 
     def __post_init__(self) -> None:
         SPLIT.check(self.split, "a count")
+        check_by(self.by)
 
 
 def bare_name(path: str) -> str:
@@ -315,7 +326,7 @@ def batches(found: Iterable[Row | Documents], batch_bytes: int = BATCH_BYTES) ->
 
 def make_batch(rows: Sequence[Row]) -> Documents:
     """Lay documents of one kind, all texts or all items, out as arrays."""
-    ids, contents, spans, locations, begins, ends = zip(*rows, strict=True)
+    ids, contents, spans, locations, begins, ends, samples = zip(*rows, strict=True)
     as_text = isinstance(contents[0], str)
     flat = [(row, *span) for row, of_row in enumerate(spans) for span in of_row or ()]
     document, start, end, label = zip(*flat, strict=True) if flat else ((), (), (), ())
@@ -331,6 +342,7 @@ def make_batch(rows: Sequence[Row]) -> Documents:
         begins=None if all(begins) else np.array(begins),
         ends=None if all(ends) else np.array(ends),
         untagged=np.array([of_row is None for of_row in spans]) if None in spans else None,
+        sample=None if samples[0] is None else pa.array(samples, pa.string()),
     )
 
 
@@ -352,6 +364,15 @@ def spans_from_offsets(
         if start < end:
             spans.append((start, end, label))
     return spans
+
+
+def string_bounds(content: str | list[str]) -> npt.NDArray[np.int64]:
+    """Return where each word of a text, or string of a list joined by spaces, begins and ends: (words, 2)."""
+    if isinstance(content, str):
+        return word_bounds(content)
+    lengths = np.fromiter(map(len, content), dtype=np.int64, count=len(content))
+    ends = np.cumsum(lengths + 1) - 1
+    return np.column_stack([ends - lengths, ends])
 
 
 def word_bounds(text: str) -> npt.NDArray[np.int64]:

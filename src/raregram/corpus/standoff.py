@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from raregram import options
 from raregram.atomic import atomic_path
-from raregram.corpus.fetch import fetch_reuters
+from raregram.corpus.fetch import fetch_corpus
 from raregram.corpus.formats import read_documents
 from raregram.corpus.tagging import METADATA_KEY, SPAN
 from raregram.errors import FileError
@@ -40,7 +40,7 @@ SCHEMA = pa.schema([("article", pa.int32()), ("start", pa.int16()), ("end", pa.i
 
 def tagged_reuters(tags: options.Tags = options.TAGS.default, progress: Any = lambda more: None) -> pa.Table:
     """Return the articles of Reuters-21578 in the cache with the shipped tags of a tagger: `id`, `text`, `spans`."""
-    fetched = fetch_reuters(progress=progress)
+    fetched = fetch_corpus("reuters", progress=progress)
     batches = list(read_documents(str(fetched.folder)))
     ids = pa.concat_arrays([batch.ids for batch in batches])
     row_of = {int(article): row for row, article in enumerate(ids.to_pylist())}

@@ -117,7 +117,9 @@ def count(
         progress: called with the number of documents that were counted, on Spark of tasks that are done.
         columns: what a table of contexts calls the columns `ngram`, `label`, `f_nu` and `f_de`.
         f_de: what `f_de` counts in a table with two frequencies: the "complement", or "all" contexts.
-        reading: `format`, `split`, `item_column`, `tag_column`, `sentences`; see `raregram.corpus.documents.Options`.
+        reading: `format`, `split`, `item_column`, `tag_column`, `sentences`; and `by`, which cuts one corpus into
+            samples by a field, "folder" or "file:REGEX": each sample is a target to which all contexts of its
+            documents belong. See `raregram.corpus.documents.Options` and `raregram.corpus.samples`.
 
     >>> documents = [{"text": "she lives in Rome", "spans": [(3, 4, "LOC")]}, {"text": "so it goes", "spans": []}]
     >>> count(documents, n=2).totals
@@ -292,8 +294,8 @@ class CountJob:
 
     def _check_for_contexts(self) -> None:
         """Raise for options that are for documents alone."""
-        if self.settings.pad or self.settings.labels or self.documents.log.on_error != "stop":
-            raise ParameterError("pad, labels and on_error are for documents; these are contexts")
+        if self.settings.pad or self.settings.labels or self.documents.by or self.documents.log.on_error != "stop":
+            raise ParameterError("pad, labels, by and on_error are for documents; these are contexts")
 
     def _context_jobs(self) -> tuple[CountSettings, Iterator[Callable[[], Encoded]]]:
         """Return the settings for contexts as long as the first one, and functions that encode all of them."""
@@ -339,6 +341,8 @@ class CountJob:
             return [(source if self._table is None else self._table, self.settings)]
         if self.settings.targets:
             raise ParameterError("two plain samples have no targets: leave targets out")
+        if self.documents.by is not None:
+            raise ParameterError("two plain samples are cut already: leave by out, or name one corpus")
         plain = replace(self.settings, targets=())
         return [(numerator, replace(plain, everything=NUMERATOR)), (denominator, plain)]
 

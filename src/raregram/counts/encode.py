@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raregram.corpus.documents import Documents, word_bounds
+from raregram.corpus.documents import Documents, string_bounds
 from raregram.corpus.labels import check_labels, distinct_labels
 from raregram.corpus.log import MOST_SAMPLED, ReadingLog
 from raregram.counts.kernel import CountSettings
@@ -23,7 +23,7 @@ from raregram.counts.sorting import find_heads
 from raregram.counts.table import Ints
 from raregram.errors import InputError, shorten
 from raregram.text.ngrams import NGramsLike, Where, nth_ngram, one_string_array, parse_ngrams
-from raregram.text.tokenize import PAD, Tokenizer, expand, insert_fill
+from raregram.text.tokenize import PAD, Tokenizer, expand, insert_fill, window_starts
 from raregram.text.vocabulary import Codes, Encoder
 
 Weight: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]  # how often a window counts in all, and at each target
@@ -72,8 +72,12 @@ def encode_documents(documents: Documents, settings: CountSettings, log: Reading
     _note(documents, log)
     long = lengths >= settings.n
     first = np.cumsum(np.where(long, lengths, 0)) - np.where(long, lengths, 0)
-    labels, special, weight, weights = _labelled_windows(documents, lengths, first, settings, log)
     everything = () if settings.everything is None else (settings.everything,)
+    usual: Weight = (1, tuple((name, 1) for name in everything))
+    if documents.sample is None:
+        labels, special, weight, weights = _labelled_windows(documents, lengths, first, settings, log)
+    else:
+        labels, special, weight, weights, usual = _sampled_windows(documents.sample, lengths, settings, log)
     vocabulary, codes = _encode(items, lengths, long)
     begins = np.ones(len(documents), dtype=bool) if documents.begins is None else documents.begins
     return Encoded(
@@ -88,7 +92,7 @@ def encode_documents(documents: Documents, settings: CountSettings, log: Reading
         longest=int(lengths.max(initial=0)),
         number=np.cumsum(begins)[long] - 1,
         begun=int(begins.sum()),
-        usual=(1, tuple((name, 1) for name in everything)),
+        usual=usual,
     )
 
 
@@ -197,6 +201,25 @@ def _labelled_windows(
     return labels, start[heads], weight, weights
 
 
+def _sampled_windows(
+    sample: pa.Array, lengths: Ints, settings: CountSettings, log: ReadingLog
+) -> tuple[set[str], Ints, Codes, list[Weight], Weight]:
+    """Return the same where all windows of a document belong to its sample, and the weight of most windows.
+
+    Spans do not count then. Windows of the largest sample are the usual ones: there may be hardly any others.
+    """
+    encoded = sample.dictionary_encode()
+    found = [(settings.labels or {}).get(name, name) for name in encoded.dictionary.to_pylist()]
+    log.see_labels(found, settings.targets)
+    labels = check_labels(set(found)) if settings.targets is None else set(settings.targets)
+    weights: list[Weight] = [(1, ((name, 1),) if name in labels else ()) for name in found]
+    of_window = np.repeat(np.asarray(encoded.indices), np.maximum(lengths - (settings.n - 1), 0))
+    most = int(np.bincount(of_window, minlength=1).argmax())
+    others = np.flatnonzero(of_window != most)
+    start = window_starts(lengths[lengths >= settings.n], settings.n)[others]
+    return labels, start, of_window[others].astype(np.int32), weights, weights[most] if weights else ONCE
+
+
 def _prepare(documents: Documents, settings: CountSettings, log: ReadingLog) -> tuple[Documents, pa.Array, Ints]:
     """Split texts into items, drop documents whose spans lie outside, and pad."""
     given = documents
@@ -217,7 +240,7 @@ def _prepare(documents: Documents, settings: CountSettings, log: ReadingLog) -> 
 def _note(documents: Documents, log: ReadingLog) -> None:
     """Note how many documents there are, and how many have no field of spans."""
     ends = np.ones(len(documents), dtype=bool) if documents.ends is None else documents.ends
-    if documents.untagged is None:
+    if documents.untagged is None or documents.sample is not None:  # a sample takes the place of spans
         log.see(int(ends.sum()))
     else:
         untagged = np.flatnonzero(documents.untagged & ends)
@@ -258,21 +281,12 @@ def _as_letters(documents: Documents) -> Documents:
     order = np.argsort(documents.span_document, kind="stable")
     rows, firsts = np.unique(documents.span_document[order], return_index=True)
     for row, here in zip(rows.tolist(), np.split(order, firsts[1:]), strict=True):
-        bounds = _letter_bounds(documents.content[row].as_py())
+        bounds = string_bounds(documents.content[row].as_py())
         inside = here[(start[here] >= 0) & (start[here] < end[here]) & (end[here] <= len(bounds))]
         start[inside], end[inside] = bounds[start[inside], 0], bounds[end[inside] - 1, 1]
         outside = np.setdiff1d(here, inside)
         end[outside] = np.iinfo(np.int64).max  # still outside when letters are counted
     return replace(documents, span_start=start, span_end=end)
-
-
-def _letter_bounds(content: str | list[str]) -> Ints:
-    """Return where each word of a text, or of a list joined by spaces, begins and ends: (words, 2)."""
-    if isinstance(content, str):
-        return word_bounds(content)
-    lengths = np.fromiter(map(len, content), dtype=np.int64, count=len(content))
-    ends = np.cumsum(lengths + 1) - 1
-    return np.column_stack([ends - lengths, ends])
 
 
 def split_documents(documents: Documents, encoder: Encoder) -> tuple[pa.Array, Ints]:

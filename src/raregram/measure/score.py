@@ -306,7 +306,7 @@ BOUNDARY_HEAD = Batch(
 def boundaries(model: Model, documents: Documents) -> Iterator[Boundaries]:
     """Yield the boundaries of documents that have an item beside them, with pads all, some at a time."""
     items, lengths = split_documents(documents, model.splitter)
-    return boundaries_of(model, items, lengths, _names(documents))
+    return boundaries_of(model, items, lengths, pa.array(documents.names(), pa.string()))
 
 
 def boundaries_of(model: Model, items: pa.Array, lengths: Ints, names: pa.Array) -> Iterator[Boundaries]:
@@ -324,14 +324,6 @@ def boundaries_of(model: Model, items: pa.Array, lengths: Ints, names: pa.Array)
         some = slice(begin, begin + PIECE)
         found = gather(codes, keys[starts[some, None] + np.arange(s.n)], s.nearest)
         yield Boundaries(names, encoded, bounds, document[some], position[some], found, s)
-
-
-def _names(documents: Documents) -> pa.Array:
-    """Return the id of each document, or where it comes from."""
-    names = [str(documents.location(row)) for row in range(len(documents))]
-    if documents.ids is not None:
-        names = [name if name is not None else names[row] for row, name in enumerate(documents.ids.to_pylist())]
-    return pa.array(names, pa.string())
 
 
 def first_and_last(settings: Settings, length: int) -> tuple[int, int]:

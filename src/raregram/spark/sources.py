@@ -292,7 +292,7 @@ def read_partition(
     if kind == FILES:
         return batches(_of_files(rows, format_name, options), options.batch_bytes)
     if format_name == "jsonl":
-        return batches(json_rows(_locations(rows), options.log), options.batch_bytes)
+        return batches(json_rows(_locations(rows), options), options.batch_bytes)
     return _of_lines(rows, options)
 
 

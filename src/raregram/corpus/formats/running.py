@@ -50,13 +50,21 @@ def parse_slash(text: str) -> tuple[list[str], Spans]:
     items: list[str] = []
     spans: Spans = []
     for line in text.split("\n"):  # other white space does not end a sentence
-        pairs = [word.rpartition("/")[::2] for word in line.split()]
-        for item, tag in pairs:
-            if not item or not tag:
-                raise InputError(f"expected item/TAG, got {shorten((item or '') + '/' + tag)}")
+        pairs = tagged_words(line)
         spans += [(len(items) + a, len(items) + b, label) for a, b, label in decode_tags(tag for _, tag in pairs)]
         items += [item for item, _ in pairs]
     return items, spans
+
+
+def tagged_words(text: str) -> list[tuple[str, str]]:
+    """Return each item of a text with the tag behind its last slash."""
+    pairs = []
+    for word in text.split():
+        item, _, tag = word.rpartition("/")
+        if not item or not tag:
+            raise InputError(f"expected item/TAG, got {shorten(item + '/' + tag)}")
+        pairs.append((item, tag))
+    return pairs
 
 
 def parse_xml(text: str) -> tuple[str, Spans]:

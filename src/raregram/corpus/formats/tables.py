@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +24,13 @@ from raregram.corpus.documents import (
 from raregram.corpus.encoding import not_utf8
 from raregram.corpus.formats.objects import MORE, ignored, parse_document
 from raregram.corpus.formats.parquet import check_sound, parquet_batches
-from raregram.corpus.log import ReadingLog
+from raregram.corpus.samples import check_field, in_no_sample, is_field
 from raregram.errors import InputError, name_some, shorten
 from raregram.text.tokenize import is_list, is_text
 
 FILE, ROW = "_file", "_row"  # columns of a table that say from which file and row of it a document was read
 ROWS = 1024  # documents of a table at a time
+Name: TypeAlias = Callable[[dict[str, Any]], str]
 MOST_ITEMS, LARGEST_TEXT = 1 << 27, 1 << 28  # items, or bytes of text, of a document: to count them takes some 5 GB
 
 
@@ -44,14 +45,19 @@ def read_table(table: pa.RecordBatchReader, options: Options) -> Iterator[Docume
     return from_batches(check_sound(table, location), location, options)
 
 
-def read_jsonl(path: str, options: Options) -> Iterator[Row]:
-    """Yield the documents of JSON lines."""
+def read_jsonl(path: str, options: Options, name: Name | None = None) -> Iterator[Row]:
+    """Yield the documents of JSON lines; `name` gives an id to those of a corpus that has none."""
     with open_bytes(path) as stream:
         lines = ((Location(path, "line", number), line) for number, line in byte_lines(stream, path))
-        yield from json_rows(lines, options.log)
+        yield from json_rows(lines, options, name)
 
 
-def json_rows(lines: Iterable[tuple[Location, bytes]], log: ReadingLog) -> Iterator[Row]:
+def read_sotu(path: str, options: Options) -> Iterator[Row]:
+    """Yield the State of the Union address of a file, an object with `year`, `name`, `party` and `text`."""
+    return read_jsonl(path, options, lambda address: f"{address.get('year')} {address.get('name')}")
+
+
+def json_rows(lines: Iterable[tuple[Location, bytes]], options: Options, name: Name | None = None) -> Iterator[Row]:
     """Yield the documents of lines of JSON."""
     for location, line in lines:
         if not line.strip():
@@ -63,9 +69,11 @@ def json_rows(lines: Iterable[tuple[Location, bytes]], log: ReadingLog) -> Itera
                 raise not_utf8(location, line, location.source) from None
             except (ValueError, RecursionError) as error:  # not JSON, or a number that is too long
                 raise InputError(f"{location} is not valid JSON: {error}") from None
-            yield parse_document(document, location, log)
+            if name is not None and isinstance(document, dict):
+                document.setdefault("id", name(document))
+            yield parse_document(document, location, options.log, by=options.by)
         except InputError as error:
-            log.skip_or_raise(error)
+            options.log.skip_or_raise(error)
 
 
 def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -129,15 +137,16 @@ def _unpacked_size(columns: Iterable[pa.Array]) -> int:
 def _from_records(record_batches: list[pa.RecordBatch], location: Location, options: Options) -> Iterator[Documents]:
     """Turn rows of a table into documents, without those that lack something."""
     table, source = pa.Table.from_batches(record_batches), location.source
-    for name in (*CONTENT, "spans", "id", *MORE):
+    for name in (*CONTENT, "spans", "id", *MORE, *([options.by] if options.by else [])):
         if table.column_names.count(name) > 1:
             raise InputError(f"{source} has several columns called {name!r}")
+    check_field(options.by, (name for name in table.column_names if name not in (FILE, ROW)), source)
     locations = [location]
     if FILE in table.column_names:
         read_from = zip(table[FILE].to_pylist(), table[ROW].to_pylist(), strict=True)
         locations = [Location(file.removeprefix("file://"), "row", row + 1) for file, row in read_from]
     if have_other_fields(table.schema):
-        yield from batches(_from_objects(table, locations, options.log), options.batch_bytes)
+        yield from batches(_from_objects(table, locations, options), options.batch_bytes)
     else:
         yield _from_columns(table, locations, source, options)
 
@@ -150,16 +159,16 @@ def have_other_fields(schema: pa.Schema) -> bool:
     return by_tokens or "tokens" in structs or "entities" in inside or "ner_tags" in inside
 
 
-def _from_objects(table: pa.Table, locations: list[Location], log: ReadingLog) -> Iterator[Row]:
+def _from_objects(table: pa.Table, locations: list[Location], options: Options) -> Iterator[Row]:
     """Yield rows of a table that are documents with fields of other tools."""
     names, tag_names = table.column_names, _tag_names(table.schema)
-    wanted = [name for name in ("id", *CONTENT, "spans", *MORE) if name in names]
+    wanted = [name for name in names if name in ("id", *CONTENT, "spans", *MORE, options.by)]
     for row, document in enumerate(table.select(wanted).to_pylist()):
         location = locations[0].at(row) if len(locations) == 1 else locations[row]
         try:
-            yield parse_document(document, location, log, tag_names)
+            yield parse_document(document, location, options.log, tag_names, options.by)
         except InputError as error:
-            log.skip_or_raise(InputError(str(error), row))
+            options.log.skip_or_raise(InputError(str(error), row))
 
 
 def _tag_names(schema: pa.Schema) -> list[str] | None:
@@ -202,6 +211,7 @@ def _from_columns(table: pa.Table, locations: list[Location], source: str, optio
         pc.struct_field(spans, "label"),
         columns.get("id"),
         untagged=np.asarray(lists.is_null()) if lists.null_count else None,
+        sample=_sample_column(table, options.by, source) if is_field(options.by) else None,
     )
     sizes = pc.binary_length(columns[column]) if in_texts else pc.list_value_length(columns[column])
     most = f"{LARGEST_TEXT >> 20} MiB" if in_texts else f"{MOST_ITEMS:,} items"
@@ -211,6 +221,9 @@ def _from_columns(table: pa.Table, locations: list[Location], source: str, optio
         f"the document has more than {most}: split it": np.asarray(sizes.fill_null(0))
         > (LARGEST_TEXT if in_texts else MOST_ITEMS),
     }
+    if documents.sample is not None:
+        empty = pc.equal(pc.binary_length(documents.sample), 0).fill_null(True)
+        problems[in_no_sample(options.by)] = np.asarray(empty)
     whole = np.ones(len(table), dtype=bool)
     for problem, rows in problems.items():
         for row in np.flatnonzero(rows & whole).tolist():
@@ -221,15 +234,28 @@ def _from_columns(table: pa.Table, locations: list[Location], source: str, optio
 
 def _typed(table: pa.Table, name: str, source: str) -> pa.Array:
     """Return a column as the type that it must have."""
-    column = table[name].combine_chunks() if table[name].num_chunks != 1 else table[name].chunk(0)
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    column = _plain_column(table, name)
     try:
         if not TYPES[name][1](column.type):
             raise pa.ArrowInvalid("another kind of column")
         return column.cast(TYPES[name][0])
     except pa.ArrowException:
         raise InputError(f"{source}: the column {name} must hold {TYPES[name][2]}, not {column.type}") from None
+
+
+def _plain_column(table: pa.Table, name: str | None) -> pa.Array:
+    """Return a column as one array, without a dictionary."""
+    column = table[name].combine_chunks() if table[name].num_chunks != 1 else table[name].chunk(0)
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _sample_column(table: pa.Table, name: str | None, source: str) -> pa.Array:
+    """Return the column that says the sample of each document."""
+    column = _plain_column(table, name)
+    kinds = (is_text, pa.types.is_integer, pa.types.is_boolean, pa.types.is_null)
+    if not any(is_kind(column.type) for is_kind in kinds):
+        raise InputError(f"{source}: the column {name} must hold names or whole numbers, not {column.type}")
+    return column.cast(pa.string())
 
 
 def _have_nulls(column: pa.Array) -> npt.NDArray[np.bool_]:
