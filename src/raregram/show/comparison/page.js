@@ -60,9 +60,8 @@ async function start() {
 }
 
 function derive() {
-  const { tokens } = facts;
-  table.lower = table.ngram.map((text) => text.toLowerCase());
-  for (const [side, name] of ["a", "b"].entries()) table[`per_million_${name}`] = table[`f_${name}`].map((f) => (1e6 * f) / tokens[side]);
+  table.lower = table.ngram.map((text) => ` ${text.toLowerCase()} `); // spaces find the ends of words
+  for (const [side, name] of ["a", "b"].entries()) table[`per_million_${name}`] = table[`f_${name}`].map((f, row) => (f ? f * facts.per_sighting[side][table.length[row]] : 0));
   table.interval = table.high.map((high, row) => high - table.low[row]);
 }
 
@@ -82,7 +81,7 @@ const sentence = (row) => {
 
 function drawHead() {
   const { names, tokens, rows } = facts;
-  $("names").append(...names.flatMap((name, side) => [...(side ? [make("span", { class: "soft" }, "against")] : []), make("span", { class: "ab"[side] }, make("i"), make("bdi", {}, shown(name)), " ",
+  $("names").append(...names.flatMap((name, side) => [...(side ? [" ", make("span", { class: "soft" }, "against"), " "] : []), make("span", { class: "ab"[side] }, make("i"), make("bdi", {}, shown(name)), " ",
     make("small", { class: "soft" }, `${count(tokens[side])} words, ${count(facts.documents[side])} documents`))]));
   $("note").textContent = rows > table.ngram.length ? `The table has ${count(rows)} rows; this page shows the ${count(table.ngram.length)} with the strongest evidence. All of them are in table.csv and table.parquet.` : "";
   $("kinds").append(...Object.entries(KINDS).map(([kind, text]) => make("button", { type: "button", "data-kind": kind, onclick: () => choose({ kind, ...direction(state.key, kind) }) }, named(text))));
@@ -104,7 +103,7 @@ function choose(change) {
 
 function update() {
   const { kind, length, repeats, wanted, key, down } = state;
-  const words = wanted.trim().toLowerCase();
+  const words = wanted.toLowerCase();
   const found = [];
   matches = new Uint8Array(table.ngram.length);
   for (let row = 0; row < matches.length; row += 1) {
@@ -125,7 +124,7 @@ function update() {
 }
 
 // --- the table: only the rows in view are drawn ------------------------------------------------------------------
-let shownColumns = [];
+let shownColumns = [], drawn = -1;
 
 function drawColumns() {
   const names = Object.keys(LIST), first = names.slice(0, ESSENTIAL);
@@ -157,15 +156,17 @@ function cell(name, row) {
   return make("td", { role: "gridcell", class: name === "log2_ratio" ? "ratio" : null }, name === "interval" ? reach(row) : show(name, table[name][row]));
 }
 
-function drawRows() {
+function drawRows(scrolled = false) {
   const grid = $("grid"), high = rowHeight(), body = grid.querySelector("tbody");
-  const first = Math.max(0, Math.floor(grid.scrollTop / high) - 8), last = Math.min(order.length, first + Math.ceil(grid.clientHeight / high) + 18);
-  const space = (rows) => make("tr", { class: "space", "aria-hidden": "true" }, make("td", { colspan: shownColumns.length, style: { height: `${rows * high}px` } }));
-  const drawn = order.slice(first, last).map((row, offset) => make("tr", {
+  const first = Math.max(0, 8 * Math.floor(grid.scrollTop / high / 8) - 8), last = Math.min(order.length, first + Math.ceil(grid.clientHeight / high) + 24);
+  if (scrolled && first === drawn) return;
+  drawn = first;
+  const space = (size) => make("tr", { class: "space", "aria-hidden": "true" }, make("td", { colspan: shownColumns.length, style: { height: `${size * high}px` } }));
+  const rows = order.slice(first, last).map((row, offset) => make("tr", {
     role: "row", id: `r${first + offset}`, "data-row": row, "aria-rowindex": first + offset + 2,
     class: table.repeats[row] === null ? null : "repeat", onclick: () => { state.active = first + offset; open(row); },
   }, shownColumns.map((name) => cell(name, row))));
-  body.replaceChildren(...(order.length ? [space(first), ...drawn, space(order.length - last)] : [make("tr", { class: "none" }, make("td", { colspan: 5 }, "No row fits. Change the search, or what is shown."))]));
+  body.replaceChildren(...(order.length ? [space(first), ...rows, space(order.length - last)] : [make("tr", { class: "none" }, make("td", { colspan: 5 }, "No row fits. Change the search, or what is shown."))]));
   mark();
 }
 
@@ -188,7 +189,8 @@ function move(to) {
   if (top < grid.scrollTop) grid.scrollTop = top;
   else if (top + high > grid.scrollTop + page) grid.scrollTop = top + high - page;
   if (state.chosen !== null && order.length) open(order[state.active]);
-  drawRows();
+  drawRows(true);
+  mark();
 }
 
 // --- the plot ----------------------------------------------------------------------------------------------------
@@ -375,7 +377,7 @@ function whisker(low, middle, high) {
 function drawSide(row, name, side) {
   const f = table[`f_${name}`][row], has = table[`documents_${name}`][row], all = facts.documents[side];
   const summary = `${count(f)} (${brief(table[`per_million_${name}`][row])} per million) in ${count(has)} of ${count(all)} documents (${brief((100 * has) / (all || 1))} %)`;
-  const head = make("h3", { class: name }, make("i"), make("bdi", {}, shown(facts.names[side])), make("span", { class: "soft" }, summary));
+  const head = make("h3", { class: name }, make("i"), make("bdi", {}, shown(facts.names[side])), " ", make("span", { class: "soft" }, summary));
   const kept = lines.get(row)?.[side];
   if (!f) return [head];
   if (!kept) return [head, make("p", { class: "soft" }, "This page keeps no lines for this row. The command raregram kwic prints them.")];
@@ -439,7 +441,7 @@ function bind() {
   $("search").addEventListener("keydown", (event) => { if (["ArrowDown", "Enter"].includes(event.key)) { event.preventDefault(); $("grid").focus(); } });
   $("sort").addEventListener("change", (event) => choose(direction(event.target.value, state.kind)));
   $("repeats").addEventListener("change", (event) => choose({ repeats: event.target.checked }));
-  $("grid").addEventListener("scroll", () => requestAnimationFrame(drawRows), { passive: true });
+  $("grid").addEventListener("scroll", () => requestAnimationFrame(() => drawRows(true)), { passive: true });
   $("grid").addEventListener("keydown", keys);
   canvas.addEventListener("pointermove", point);
   canvas.addEventListener("pointerleave", () => { $("tip").hidden = true; plot.row = null; drawRings(); });

@@ -85,7 +85,16 @@ def _head(comparison: Comparison, table: pa.Table) -> dict[str, Any]:
     columns: dict[str, Any] = {name: table[name].to_pylist() for name in AS_THEY_ARE}
     columns |= {name: _rounded(table, name, digits) for name, digits in DIGITS.items()}
     facts = {"names": comparison.names, "tokens": comparison.tokens, "documents": comparison.documents}
-    return {**facts, "rows": len(comparison.table), "columns": columns}
+    scales = [_per_sighting(comparison.table, side) for side in ("a", "b")]
+    return {**facts, "rows": len(comparison.table), "per_sighting": scales, "columns": columns}
+
+
+def _per_sighting(table: pa.Table, side: str) -> dict[int, float]:
+    """Return what one occurrence adds to the frequency per million, by length: shorter than a column of numbers."""
+    f, seen = table[f"f_{side}"], pc.greater(table[f"f_{side}"], 0)
+    lengths = pc.if_else(seen, table["length"], 0)
+    firsts = {n: lengths.index(n).as_py() for n in sorted(set(pc.unique(lengths).to_pylist()) - {0})}
+    return {n: table[f"per_million_{side}"][row].as_py() / f[row].as_py() for n, row in firsts.items()}
 
 
 def _rounded(table: pa.Table, name: str, digits: str) -> list[Any]:
