@@ -14,6 +14,7 @@ after) a name, or one of two collections of text. The tour:
     model.log_ratio(["she lives in"])          # single contexts, of any length; `ratio` and `interval`, too
     print(model.explain("she lives in"))       # what each word adds
     rg.heat_map(model, "She lives in Oslo.")   # a text in colours, in a notebook
+    rg.kwic("articles/", "lives in")           # where words occur, with the text around them
 
     rg.evaluate(model, "test.parquet")         # average precision, F1 and Cllr on tagged documents
     rg.tune(counts, "valid.parquet")           # the best settings on validation documents
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from raregram.counts.table import Counts
     from raregram.measure.calibrate import calibrate
     from raregram.measure.evaluate import evaluate
+    from raregram.measure.kwic import kwic
     from raregram.measure.rank import rank
     from raregram.measure.results import Results
     from raregram.measure.score import score
@@ -73,6 +75,7 @@ _HOME = {
     "evaluate": "raregram.measure.evaluate",
     "fit": "raregram.models.fit",
     "heat_map": "raregram.show.heatmap",
+    "kwic": "raregram.measure.kwic",
     "load": "raregram.models.model",
     "rank": "raregram.measure.rank",
     "ratios": "raregram.models.ratios",
@@ -96,6 +99,7 @@ __all__ = [
     "evaluate",
     "fit",
     "heat_map",
+    "kwic",
     "load",
     "rank",
     "ratios",

@@ -86,6 +86,9 @@ PAD: Option[bool] = Option("pad", False, "Pad contexts that reach beyond the end
 FOLDS: Option[int] = Option(
     "folds", 0, "Count in so many folds of documents, by which `fit` calibrates the ratios; 0 for none.", at_most=10
 )
+DOCUMENTS: Option[bool] = Option(
+    "documents", False, "Count also in how many documents each span is, and how its frequency is spread over them."
+)
 MIN_COUNT: Option[int] = Option(
     "min_count", 1, "Drop spans of two or more items that were seen less often.", at_least=1
 )

@@ -149,6 +149,10 @@ def assert_same(counted: rg.Counts, expected: rg.Counts) -> None:
         ("text", {"n": 3, "split": "file", "format": "text", "spans": ["suffixes:2"]}),
         ("text", {"n": 3, "split": "lines", "format": "text", "kind": "letters", "pad": True}),
         ("text", {"n": 3, "split": "paragraphs", "format": "text", "pad": True}),
+        ("parquet", {"n": 3, "folds": 3, "spans": ["suffixes:2", "shapes:1"]}),
+        ("jsonl", {"n": 3, "documents": True, "memory_limit": 1 << 16}),
+        ("parquet", {"n": 2, "side": "right", "documents": True, "folds": 2, "spans": ["suffixes:2"]}),
+        ("jsonl", {"n": 2, "documents": True, "min_count": 2, "targets": ["PER"]}),
     ],
     ids=lambda value: value if isinstance(value, str) else ",".join(value),
 )
@@ -267,6 +271,37 @@ def test_one_huge_text_is_cut_across_tasks(spark, options, tmp_path, monkeypatch
     (tmp_path / "packed.txt").write_bytes(gzip.compress(source.randbytes(100_000).hex().encode()))
     counted = rg.count(tmp_path, n=3, engine="spark", session=spark, **options)
     assert_same(counted, rg.count(tmp_path, n=3, **options))
+
+
+@needs_java
+def test_a_huge_text_stays_whole_where_documents_matter(spark, tmp_path, monkeypatch):
+    (tmp_path / "huge.txt").write_text("so it goes " * 20_000, encoding="utf-8")
+    (tmp_path / "small.txt").write_text("the city of Rome", encoding="utf-8")
+    monkeypatch.setattr(sources, "PART_BYTES", 100_000)
+    for options in ({"documents": True}, {"folds": 2}):
+        counted = rg.count(tmp_path, n=3, engine="spark", session=spark, targets=[], **options)
+        assert_same(counted, rg.count(tmp_path, n=3, targets=[], **options))
+
+
+@needs_java
+def test_tables_in_folds_are_not_mistaken_for_others(spark, folder, tmp_path):
+    from raregram.spark import count, evaluate, fit
+
+    count(str(folder / "parquet"), str(tmp_path / "t"), n=3, folds=2)
+    with pytest.raises(ParameterError, match="is in folds: fit it with the local engine"):
+        fit(str(tmp_path / "t"), "LOC")
+    model = rg.fit(rg.Counts.load(tmp_path / "t"), "LOC")
+    assert model.calibration is not None
+    with pytest.raises(InputError, match="count table in folds"):
+        evaluate(str(tmp_path / "t"), model)
+    with pytest.raises(ParameterError, match="contexts have no order on Spark"):
+        rg.count(pa_contexts(tmp_path), engine="spark", session=spark, folds=2)
+
+
+def pa_contexts(folder):
+    """Write a file of labelled contexts, and return its path."""
+    (folder / "contexts.txt").write_text("LOC\tlives in\n\tsaid that\n")
+    return folder / "contexts.txt"
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -26,7 +26,7 @@ GROUPS = {
         "estimator", "lam", "criterion", "size", "unseen", "seed", "keep_seen", "tau", "unit_lam", "longest",
         "shapes", "max_bytes", "calibrate", "bounds", "by", "k", "criteria", "sizes", "lams", "priors", "taus",
     ),
-    "Output": ("out", "top", "interval", "level", "as_", "as_json", "quiet"),  # and --help
+    "Output": ("out", "top", "width", "sort", "interval", "level", "as_", "as_json", "quiet"),  # and --help
     "Machine": ("threads", "memory_limit", "processes", "engine", "master", "spark"),
 }  # fmt: skip
 GROUP_OF = {name: group for group, names in GROUPS.items() for name in names}

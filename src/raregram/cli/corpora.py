@@ -1,10 +1,14 @@
-"""Commands from corpora to count files: fetch, tag, count, merge, export."""
+"""Commands from corpora to count files: fetch, tag, count, merge, export; and kwic, to look into corpora."""
 
 from __future__ import annotations
 
+import shutil
+import sys
 from contextlib import closing
 from dataclasses import asdict
 from typing import Annotated
+
+import click
 
 from raregram import options
 from raregram.cli import options as cli
@@ -136,6 +140,7 @@ def count(
     pad: Annotated[bool, option("--pad", help=options.PAD.help)] = options.PAD.default,
     min_count: Annotated[int, option(help=options.MIN_COUNT.help)] = options.MIN_COUNT.default,
     folds: Annotated[int, option(help=options.FOLDS.help)] = options.FOLDS.default,
+    documents: Annotated[bool, option("--documents", help=options.DOCUMENTS.help)] = options.DOCUMENTS.default,
     labels: Annotated[str | None, described(help="Rename labels, e.g. 'GPE=LOC,PERSON=PER'.")] = None,
     format: cli.Format = None,  # noqa: A002 - the option's name
     split: cli.Split = options.SPLIT.default,
@@ -192,6 +197,7 @@ def count(
             pad=pad,
             min_count=min_count,
             folds=folds,
+            documents=documents,
             labels=cli.parse_pairs(labels) or None,
         ),
         Options(
@@ -286,4 +292,62 @@ def export(
     report_file(out, as_json=False, quiet=quiet)
 
 
-COMMANDS = (fetch, tag, count, merge, export)
+def kwic(
+    sources: cli.Documents,
+    words: Annotated[str, argument(help="The words to find, in quotes.")],
+    top: Annotated[int, option("--top", "-k", help=options.LINES.help, min=1)] = options.LINES.default,
+    width: Annotated[
+        int | None, described(help=f"{options.WIDTH.help} [default: what fits into the terminal, at most 60]", min=1)
+    ] = None,
+    sort: Annotated[options.LineOrder, option(help=options.LINE_ORDER.help)] = options.LINE_ORDER.default,
+    kind: cli.Kind = options.KIND.default,
+    tokenize: cli.Tokenize = "words",
+    lower: cli.Lower = options.LOWER.default,
+    format: cli.Format = None,  # noqa: A002 - the option's name
+    split: cli.Split = options.SPLIT.default,
+    on_error: cli.OnError = options.ON_ERROR.default,
+    as_json: cli.AsJson = False,
+    quiet: cli.Quiet = False,
+) -> None:
+    """Print where words occur in documents, with the text around them.
+
+    The lines come from as many documents as possible. Punctuation is apart from words, unless --tokenize says else.
+
+    Example: raregram kwic articles/ "lives in" --sort right
+    """
+    from raregram.corpus.concordance import concordance, sort_lines
+    from raregram.corpus.documents import Options
+    from raregram.corpus.log import ReadingLog
+    from raregram.measure.kwic import aligned
+    from raregram.show.progress import progress
+    from raregram.text.tokenize import Tokenizer
+
+    if not words.strip():
+        raise ParameterError("kwic finds one word or more: name them")
+    log, tokenizer = ReadingLog(on_error), Tokenizer(kind, tokenize, lower)
+    reading = Options(format=format, split=split, log=log)
+    shown = options.WIDTH.default if width is None else width
+    with progress("read {:,} documents", quiet) as tick:
+        found = concordance(
+            sources, [words], tokenizer=tokenizer, lines=top, width=shown, options=reading, progress=tick
+        )[words]
+    lines = sort_lines(found.lines, sort)
+    report_skipped(log.skipped, log.examples)
+    if as_json:
+        facts = {"words": words, "occurrences": found.occurrences, "documents": found.documents}
+        print_json({**facts, "lines": [asdict(line) for line in lines]})
+        return
+    columns = shutil.get_terminal_size().columns if width is None and sys.stdout.isatty() else None
+    for before, match, behind in aligned(lines, columns):
+        print(f"{before}{click.style(match, bold=True) if sys.stdout.isatty() else match}{behind}")
+    if quiet:
+        return
+    if not lines:
+        hint = "" if lower else "; --lower finds them in capitals, too"
+        say(f"{words!r} does not occur in {log.documents:,} documents{hint}")
+    else:
+        some = f"; --top {found.occurrences} prints all" if len(lines) < found.occurrences else ""
+        say(f"{found.occurrences:,} occurrences in {len(found.documents):,} of {log.documents:,} documents{some}")
+
+
+COMMANDS = (fetch, tag, count, merge, export, kwic)

@@ -111,7 +111,7 @@ def fit(
         if len(sources) != 1:
             raise ParameterError("--engine spark fits to one count table: count all sources together")
         if calibrate:
-            raise ParameterError("a table on Spark has no folds: calibrate the model with `raregram calibrate`")
+            raise ParameterError("Spark fits tables without folds: calibrate the model with `raregram calibrate`")
         with spark_cluster(master, spark, quiet) as cluster:
             from raregram.spark.fitting import fit as fit_on_spark
 

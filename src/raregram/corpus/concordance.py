@@ -10,11 +10,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from raregram.corpus.documents import Documents, Options, string_bounds
@@ -27,13 +28,12 @@ from raregram.text.vocabulary import Codes, Encoder, build_vocabulary, encode_it
 from raregram.text.words import words_in
 
 PLAIN = Tokenizer()
-SPACES = re.compile(r"\s+")
-LOOKED_AT = 4  # characters of a text for each one that is shown: runs of white space are shown as one space
+SPACE = re.compile(r"\s")
 
 
 @dataclass(frozen=True)
 class Line:
-    """An occurrence of an N-gram. The text is as in the document, but runs of white space are one space."""
+    """An occurrence of an N-gram. The text is as in the document, but with single spaces between words."""
 
     document: str
     position: int  # how many items of the document stand before it
@@ -93,8 +93,9 @@ def concordance(
         offsets, before = _offsets(documents, lengths, overlap, before)
         found = trie.find(codes, lengths).without(offsets > 0, overlap)
         kept.add(found, documents.names(), partial(_lines, documents, offsets, tokenizer, width))
-        options.log.see(len(documents))
-        progress(len(documents))
+        ended = len(documents) if documents.ends is None else int(documents.ends.sum())
+        options.log.see(ended)
+        progress(ended)
     options.log.check_read()
     found_all = kept.concordances()
     return {text: found_all[which] for text, which in zip(ngrams, trie.which, strict=True)}
@@ -256,35 +257,41 @@ def _lines(documents: Documents, offsets: Ints, tokenizer: Tokenizer, width: int
     order = np.argsort(found.row, kind="stable")
     rows, heads = np.unique(found.row[order], return_index=True)
     for row, which in zip(rows.tolist(), np.split(order, heads)[1:], strict=True):
-        content = documents.content[row].as_py()
-        text, bounds = content if isinstance(content, str) else " ".join(content), item_bounds(content, tokenizer)
+        text, bounds = text_and_bounds(documents.content[row].as_py(), tokenizer)
         first = bounds[found.position[which], 0].tolist()
         last = bounds[found.position[which] + found.length[which] - 1, 1].tolist()
         position = (found.position[which] + offsets[row]).tolist()
         for index, at, begin, end in zip(which.tolist(), position, first, last, strict=True):
-            left, right = _before(text, begin, width), _behind(text, end, width)
-            lines[index] = Line(names[row], at, left, SPACES.sub(" ", text[begin:end]), right)
+            left, right = text_before(text, begin, width), text_behind(text, end, width)
+            lines[index] = Line(names[row], at, left, text[begin:end], right)
     return lines
 
 
-def item_bounds(content: str | list[str], tokenizer: Tokenizer) -> Ints:
-    """Return where each item of a text, or of a list of strings joined by spaces, begins and ends: (items, 2).
+def text_and_bounds(content: str | list[str], tokenizer: Tokenizer) -> tuple[str, Ints]:
+    r"""Return a text with single spaces, and where its items begin and end in it: (items, 2).
 
-    >>> item_bounds("He said: no.", Tokenizer(tokenize="words")).tolist()
-    [[0, 2], [3, 7], [7, 8], [9, 11], [11, 12]]
+    Among letters, all white space becomes spaces, but none is left out.
+
+    >>> text, bounds = text_and_bounds("He said:\n no.", Tokenizer(tokenize="words"))
+    >>> text, bounds.tolist()
+    ('He said: no.', [[0, 2], [3, 7], [7, 8], [9, 11], [11, 12]])
     """
     if tokenizer.kind == "letters":
-        starts = np.arange(len(content) if isinstance(content, str) else len(" ".join(content)))
-        return np.column_stack([starts, starts + 1])
-    bounds = string_bounds(content)
-    if tokenizer.tokenize == "whitespace":
-        return bounds
+        letters = SPACE.sub(" ", content if isinstance(content, str) else " ".join(content))
+        starts = np.arange(len(letters))
+        return letters, np.column_stack([starts, starts + 1])
     strings = content.split() if isinstance(content, str) else content
-    inside = {string: _word_bounds(string) for string in set(strings)}
-    parts = [first + inside[string] for first, string in zip(bounds[:, 0].tolist(), strings, strict=True)]
-    return np.concatenate(parts) if parts else bounds
+    text, bounds = " ".join(strings), string_bounds(strings)
+    if tokenizer.tokenize == "whitespace" or not strings:
+        return text, bounds
+    encoded = pa.array(strings, pa.string()).dictionary_encode()
+    inside = [_word_bounds(string) for string in encoded.dictionary.to_pylist()]
+    codes, sizes = np.asarray(encoded.indices), np.array([len(words) for words in inside])
+    index, _ = expand(codes, np.array([len(codes)]), sizes)
+    return text, np.concatenate(inside)[index] + np.repeat(bounds[:, :1], sizes[codes], axis=0)
 
 
+@lru_cache(1 << 16)
 def _word_bounds(string: str) -> Ints:
     """Return the bounds of the words of a string; an empty one, a pad, is a word."""
     bounds, end = [], 0
@@ -295,19 +302,18 @@ def _word_bounds(string: str) -> Ints:
     return np.array(bounds, dtype=np.int64)
 
 
-def _before(text: str, end: int, width: int) -> str:
+def text_before(text: str, end: int, width: int) -> str:
     """Return the text before a place, without a word that would be cut."""
-    whole = SPACES.sub(" ", text[max(end - LOOKED_AT * width, 0) : end])
-    shown = whole[-width:]
-    if len(whole) > width and whole[-width - 1] != " ":
+    start = max(end - width, 0)
+    shown = text[start:end]
+    if start and text[start - 1] != " ":
         shown = shown.partition(" ")[2] or shown
     return shown.lstrip()
 
 
-def _behind(text: str, start: int, width: int) -> str:
+def text_behind(text: str, start: int, width: int) -> str:
     """Return the text behind a place, without a word that would be cut."""
-    whole = SPACES.sub(" ", text[start : start + LOOKED_AT * width])
-    shown = whole[:width]
-    if len(whole) > width and whole[width] != " ":
+    shown = text[start : start + width]
+    if text[start + width : start + width + 1] not in ("", " "):
         shown = shown.rpartition(" ")[0] or shown
     return shown.rstrip()

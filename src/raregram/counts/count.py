@@ -25,6 +25,7 @@ from raregram.counts.table import Counts, two_frequencies
 from raregram.errors import InputError, ParameterError, check_choice, check_count
 from raregram.options import (
     DENOMINATOR,
+    DOCUMENTS,
     ENGINE,
     FOLDS,
     KIND,
@@ -71,6 +72,7 @@ def count(
     shape: str | None = None,
     min_count: int = MIN_COUNT.default,
     folds: int = FOLDS.default,
+    documents: bool = DOCUMENTS.default,
     labels: Mapping[str, str] | None = None,
     on_error: OnError = ON_ERROR.default,
     threads: int | None = None,
@@ -106,7 +108,8 @@ def count(
         shape: the name of a shape function in `raregram.text.shapes.SHAPES`; None for the one of this kind of items.
         min_count: drop spans of two and more items that were seen less often.
         folds: count in so many folds of documents, by which `raregram.fit` calibrates its ratios; 0 for none. The
-            whole N-grams are counted, too. Not on Spark.
+            whole N-grams are counted, too. Equal documents are in the same fold.
+        documents: count also in how many documents each span is, and the sum of its squared frequencies in them.
         labels: other names for labels, e.g. {"GPE": "LOC"}.
         on_error: "stop" at a document that cannot be counted, or "skip" it.
         threads: how many to use; None for one a processor.
@@ -140,13 +143,13 @@ def count(
         shape=shape,
         min_count=min_count,
         folds=folds,
+        documents=documents,
         labels=labels,
     )
     log = ReadingLog(on_error)
-    documents = Options(**reading, log=log)
     contexts = ContextOptions(columns, f_de=f_de, n=n)
     sources = (source, numerator, denominator)
-    job = CountJob(sources, settings, documents, contexts, memory_limit)
+    job = CountJob(sources, settings, Options(**reading, log=log), contexts, memory_limit)
     if engine == "spark" or any(map(is_frame, sources)):
         from raregram.spark.counting import collect_counts
         from raregram.spark.session import Cluster, connect
@@ -254,15 +257,11 @@ class CountJob:
         from raregram.spark.session import errors_explained
         from raregram.spark.sources import open_source
 
-        if self.settings.folds:
-            raise ParameterError(
-                "folds are counted on one machine; on Spark, leave them out, and calibrate the model with held-out "
-                "documents: `raregram calibrate`"
-            )
         options = self._batched(MEMORY_LIMIT)
+        may_cut = not (self.settings.folds or self.settings.documents)  # which want documents as a whole
         with errors_explained():
             samples = [
-                (open_source(cluster, source, options, self.contexts), settings)
+                (open_source(cluster, source, options, self.contexts, may_cut), settings)
                 for source, settings in self._samples()
             ]
             source = samples[0][0]
@@ -270,6 +269,8 @@ class CountJob:
                 if self.sources[0] is None:
                     raise InputError(f"{source.name} holds contexts, not documents")
                 self._check_for_contexts()
+                if self.settings.folds:
+                    raise ParameterError("contexts have no order on Spark, by which they could be cut into folds")
                 n = source.context_length(cluster, self.settings.tokenizer)
                 samples = [(source, replace(self.settings, n=n))]
             return Count(cluster, samples, options, self.memory_limit, only)
@@ -370,6 +371,8 @@ def _alike(batches: Iterable[Batch], options: ContextOptions, settings: CountSet
 def encode_contexts(batch: Batch, options: ContextOptions, settings: CountSettings, log: ReadingLog) -> Encoded:
     """Encode contexts, by frequencies if they have them, else by labels."""
     with _source_named(batch):
+        if batch.has_frequencies and settings.documents:
+            raise ParameterError("frequencies of contexts tell nothing about documents: count without them")
         if batch.has_frequencies:
             target = settings.targets[0] if settings.targets else options.target or "target"
             f_nu, f_de = (frequencies_of(batch, name) for name in ("f_nu", "f_de"))

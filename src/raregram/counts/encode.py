@@ -20,6 +20,7 @@ from raregram.corpus.labels import check_labels, distinct_labels
 from raregram.corpus.log import MOST_SAMPLED, ReadingLog
 from raregram.counts.kernel import CountSettings
 from raregram.counts.sorting import find_heads
+from raregram.counts.storage import FACTOR, hash_items, mix
 from raregram.counts.table import Ints
 from raregram.errors import InputError, shorten
 from raregram.text.ngrams import NGramsLike, Where, nth_ngram, one_string_array, parse_ngrams
@@ -30,6 +31,7 @@ Weight: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]  # how often a windo
 
 ONCE: Weight = (1, ())
 LONGEST_NAME = 200  # characters of a name in a text
+HASHED = 64  # items of a document that its hash is made of: the first piece of a long one has more
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Encoded:
     number: Ints  # (documents,) how many have begun in this batch before; -1: it goes on from the batch before
     begun: int  # documents that begin in this batch, also those that are too short
     usual: Weight = ONCE
+    hashes: npt.NDArray[np.uint64] | None = None  # (documents,) by which folds are chosen; None: by their order
 
     def some(self, chosen: npt.NDArray[np.bool_]) -> Encoded:
         """Return some of the documents."""
@@ -62,6 +65,7 @@ class Encoded:
             special=moved[special],
             weight=self.weight[special],
             number=self.number[chosen],
+            hashes=None if self.hashes is None else self.hashes[chosen],
         )
 
 
@@ -80,6 +84,7 @@ def encode_documents(documents: Documents, settings: CountSettings, log: Reading
         labels, special, weight, weights, usual = _sampled_windows(documents.sample, lengths, settings, log)
     vocabulary, codes = _encode(items, lengths, long)
     begins = np.ones(len(documents), dtype=bool) if documents.begins is None else documents.begins
+    number = np.cumsum(begins)[long] - 1
     return Encoded(
         vocabulary,
         codes,
@@ -90,10 +95,21 @@ def encode_documents(documents: Documents, settings: CountSettings, log: Reading
         labels.union(everything),
         documents=len(documents) if documents.ends is None else int(documents.ends.sum()),
         longest=int(lengths.max(initial=0)),
-        number=np.cumsum(begins)[long] - 1,
+        number=number,
         begun=int(begins.sum()),
         usual=usual,
+        hashes=_hash_documents(vocabulary, codes, lengths[long], number) if settings.folds else None,
     )
+
+
+def _hash_documents(items: pa.Array, codes: Codes, lengths: Ints, number: Ints) -> npt.NDArray[np.uint64]:
+    """Return a hash of how each document begins; equal documents have equal hashes, and so have all pieces of one."""
+    item_hash, first = hash_items(items)[codes], np.cumsum(lengths) - lengths
+    hashes = np.zeros(len(lengths), dtype=np.uint64)
+    for place in range(min(int(lengths.max(initial=0)), HASHED)):
+        there = np.flatnonzero(lengths > place)
+        hashes[there] = mix(hashes[there] * FACTOR + item_hash[first[there] + place])
+    return hashes[np.searchsorted(number, number)]
 
 
 def encode_labelled(

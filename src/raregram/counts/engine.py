@@ -14,7 +14,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -25,11 +25,11 @@ import pyarrow as pa
 from raregram.atomic import temporary_base, write_errors_named
 from raregram.corpus.labels import check_labels
 from raregram.counts.encode import ONCE, Encoded, Weight
-from raregram.counts.kernel import Batch, CountSettings, Layer, count_suffixes, count_units, windows_of
-from raregram.counts.rows import SpanRows, add_up_suffixes, from_boundary, join_rows
-from raregram.counts.spans import Span
-from raregram.counts.storage import SpanTable
-from raregram.counts.table import Ints, check_total, counts_columns, fold_names
+from raregram.counts.kernel import Batch, CountSettings, Layer, count_units, count_windows, windows_of
+from raregram.counts.rows import SpanRows, add_up_suffixes, from_boundary, join_rows, spread
+from raregram.counts.spans import Span, unit_spans
+from raregram.counts.storage import SpanTable, fold_names
+from raregram.counts.table import Ints, check_total, counts_columns
 from raregram.errors import InputError, check_count
 from raregram.remote import PathLike
 from raregram.text.shapes import shapes_of
@@ -102,7 +102,7 @@ class Corpus:
         self.spool = Spool(self.memory_limit // 16, self.beside)
         # Of each batch: the numbers of items, documents and special windows, the usual weight, and the fold.
         self.sizes: list[tuple[int, int, int, int, int]] = []
-        self.documents = self.longest = self.begun = 0
+        self.documents = self.longest = self.begun = self.last_fold = 0
 
     def add(self, encoded: Encoded) -> None:
         """Add a batch."""
@@ -111,10 +111,20 @@ class Corpus:
         self.labels |= encoded.labels
         if self.settings.targets is None:
             check_labels(self.labels)
-        fold_of = (self.begun + encoded.number) % max(self.settings.folds, 1)
-        self.begun += encoded.begun
+        fold_of = self._folds_of(encoded)
         for fold in np.unique(fold_of).tolist():
             self._add(encoded if self.settings.folds == 0 else encoded.some(fold_of == fold), fold)
+        self.begun += encoded.begun
+
+    def _folds_of(self, encoded: Encoded) -> Ints:
+        """Return the fold of each document: by how it begins, or of a context by its place among all."""
+        folds = max(self.settings.folds, 1)
+        if encoded.hashes is None:
+            return np.asarray((self.begun + encoded.number) % folds)
+        fold_of = (encoded.hashes % np.uint64(folds)).astype(np.int64)
+        fold_of[encoded.number < 0] = self.last_fold  # it goes on from the batch before
+        self.last_fold = int(fold_of[-1]) if len(fold_of) else self.last_fold
+        return fold_of
 
     def _add(self, encoded: Encoded, fold: int) -> None:
         """Add documents of one fold."""
@@ -128,8 +138,9 @@ class Corpus:
         self.windows[fold, usual] += others
         for kind, times in enumerate(np.bincount(weight).tolist()):
             self.windows[fold, kind] += times
+        document = (encoded.number + self.begun).astype(np.int32)
         lengths, special = encoded.lengths.astype(np.int32), encoded.special.astype(np.int32)
-        self.spool.append(np.concatenate([codes, lengths, special, weight]))
+        self.spool.append(np.concatenate([codes, lengths, special, weight, document]))
         self.sizes.append((len(codes), len(lengths), len(special), usual, fold))
 
     @property
@@ -139,30 +150,44 @@ class Corpus:
 
     @property
     def totals(self) -> list[int]:
-        """How many contexts there are, in all and at each target."""
-        return list(map(int, self._fold_totals().sum(axis=0)))
+        """How many contexts there are, in all and at each target, and their document frequencies."""
+        return list(map(int, self.fold_totals.sum(axis=0)))
 
-    def _fold_totals(self) -> Ints:
-        """Return the same for each fold; for one, if there are none."""
+    @cached_property
+    def fold_totals(self) -> Ints:
+        """The same for each fold; for one, if there are none."""
         totals = np.zeros((max(self.settings.folds, 1), 1 + len(self.targets)), dtype=np.int64)
         matrix = self._matrix() + np.eye(1, totals.shape[1], dtype=np.int64)
         for (fold, kind), windows in self.windows.items():
             totals[fold] += windows * matrix[kind]
-        return totals
+        if not self.settings.documents:
+            return totals
+        groups = np.zeros((2, *totals.shape), dtype=np.int64)
+        frequency, fold_of = np.zeros(self.begun, dtype=np.int64), np.zeros(self.begun, dtype=np.int8)
+        for column, times in enumerate(matrix.T):  # one by one, since there may be many documents
+            frequency[:] = 0
+            for batch in self._batches():
+                first = int(batch.document[0])
+                found = np.bincount(batch.documents() - first, times[batch.weights(batch.starts())])
+                frequency[first : first + len(found)] += found.astype(np.int64)
+                fold_of[batch.document] = batch.fold or 0
+            for fold in range(len(totals)):
+                f = frequency[fold_of == fold]
+                groups[:, fold, column] = np.count_nonzero(f), f @ f
+        return np.hstack([totals, *groups])
 
     def table(self, only: Span | None = None, keep_rare: bool = False) -> SpanTable:
         """Count all spans that a table stores, or only one; the rows come as a stream.
 
         Rare ones are left out, if the settings say so, unless they are to be added to those of other tables.
         """
-        totals, folds = self.totals, self._fold_totals().tolist() if self.settings.folds else []
+        totals, folds = self.totals, self.fold_totals.tolist() if self.settings.folds else []
         check_total(totals[0])
         items, parts = self._count(only)
         if self.settings.min_count > 1 and not keep_rare:
             parts = (part if part.span.width == 1 else part.at_least(self.settings.min_count) for part in parts)
-        return SpanTable(
-            "counts", self.settings.header(self.targets, totals, folds), counts_columns(self.targets), items, parts
-        )
+        columns = counts_columns(self.targets, self.settings.documents)
+        return SpanTable("counts", self.settings.header(self.targets, totals, folds), columns, items, parts)
 
     def _count(self, only: Span | None) -> tuple[pa.Array, Iterator[SpanRows]]:
         """Return the items in byte order, shapes among them, and the rows of all spans."""
@@ -201,13 +226,15 @@ class Corpus:
 
     def _batches(self) -> Iterator[Batch]:
         for which, (items, documents, special, usual, fold) in enumerate(self.sizes):
-            parts = np.split(self.spool.read(which), np.cumsum([items, documents, special]))
-            codes, lengths, special_windows, weight = parts
+            parts = np.split(self.spool.read(which), np.cumsum([items, documents, special, special]))
+            codes, lengths, special_windows, weight, document = parts
             named = fold if self.settings.folds else None
-            yield Batch(codes, lengths, special_windows, weight, usual, self.settings.n, named)
+            yield Batch(codes, lengths, special_windows, weight, document, usual, self.settings.n, named)
 
     def _units(self, layer: Layer) -> Iterator[SpanRows]:
         """Count the units, as much of the vocabulary at a time as memory allows."""
+        if self.settings.documents:
+            return self._spread(layer, unit_spans(self.settings.n, layer.name))
         weights, folds = self._matrix(), max(self.settings.folds, 1)
         most_codes = max(self.memory_limit // 6 // (8 * folds * (weights.shape[1] + 2)), SMALLEST_RANGE)
         if not self.settings.folds:
@@ -227,25 +254,40 @@ class Corpus:
         wanted = [span for span in spans if only in (None, span)]
         if not wanted:
             return iter(())
+        if self.settings.documents:
+            return self._spread(layer, wanted)
         longest = max(wanted, key=lambda span: span.width)
-        ranges = (
-            partial(count_suffixes, longest, self.settings.side, *windows)
-            for windows in self._ranges(layer, longest, self._matrix())
-        )
         lengths = {span.width + bool(self.settings.folds) for span in wanted}
-        return add_up_suffixes(in_threads(ranges, self.threads), lengths, self.settings.n, self.settings.side)
+        return add_up_suffixes(self._count_ranges(layer, longest), lengths, self.settings.n, self.settings.side)
+
+    def _spread(self, layer: Layer, spans: Iterable[Span]) -> Iterator[SpanRows]:
+        """Count spans with their document frequencies; a document is one more part of a key, and then added up."""
+        for span in spans:
+            of_documents = map(spread, self._count_ranges(layer, span))
+            lengths = {span.width + bool(self.settings.folds)}
+            yield from add_up_suffixes(of_documents, lengths, self.settings.n, self.settings.side)
+
+    def _count_ranges(self, layer: Layer, span: Span) -> Iterator[SpanRows]:
+        """Count a span range by range."""
+        ranges = (
+            partial(count_windows, span, self.settings.side, *windows)
+            for windows in self._ranges(layer, span, self._matrix())
+        )
+        return in_threads(ranges, self.threads)
 
     def _ranges(self, layer: Layer, span: Span, weights: Ints) -> Iterator[tuple[Codes, Ints]]:
-        """Yield the windows of a suffix range by range, and what they weigh."""
+        """Yield the windows of a span range by range, and what they weigh."""
 
         def pieces() -> Iterator[Codes]:
-            return (windows_of(batch, layer, self.settings, span.width) for batch in self._batches())
+            return (windows_of(batch, layer, self.settings, span) for batch in self._batches())
 
+        first = span.stop - 1 if self.settings.side == "left" else span.start
+        codes = layer.nearest_codes if first == self.settings.nearest else layer.codes
         sizes = np.zeros(len(layer.names), dtype=np.int64)
         for batch in self._batches():
-            nearest = batch.codes[batch.starts() + self.settings.nearest]
-            sizes += np.bincount(layer.nearest_codes[nearest], minlength=len(sizes))
-        windows, needed = sum(self.windows.values()), 20 * span.width + 8 * int(weights.shape[1]) + 48
+            sizes += np.bincount(codes[batch.codes[batch.starts() + first]], minlength=len(sizes))
+        columns = int(weights.shape[1]) * (3 if self.settings.documents else 1)
+        windows, needed = sum(self.windows.values()), 20 * span.width + 8 * columns + 48
         capacity = max(self.memory_limit // 8 // self.threads // needed, SMALLEST_RANGE, windows // MOST_RANGES)
         return self._cut(pieces, sizes, 0, capacity, weights)
 

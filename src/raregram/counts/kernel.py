@@ -25,7 +25,7 @@ from raregram.counts.sorting import Order, group_rows
 from raregram.counts.spans import LayerName, Span, parse_spans, shape_name
 from raregram.counts.table import Ints, counts_header
 from raregram.errors import ParameterError, must_be
-from raregram.options import FOLDS, KIND, LOWER, MIN_COUNT, SIDE, SPANS, TOKENIZE, N
+from raregram.options import DOCUMENTS, FOLDS, KIND, LOWER, MIN_COUNT, SIDE, SPANS, TOKENIZE, N
 from raregram.text.tokenize import Tokenizer, window_starts
 from raregram.text.vocabulary import Codes, Encoder
 
@@ -47,6 +47,7 @@ class CountSettings:
     tokenize: str = TOKENIZE.default
     lower: bool = LOWER.default
     folds: int = FOLDS.default  # in how many folds documents are counted, which needs the whole N-grams; 0: in none
+    documents: bool = DOCUMENTS.default  # whether document frequencies are counted
 
     def __post_init__(self) -> None:
         """Raise `ParameterError` for whatever is out of its range."""
@@ -79,7 +80,7 @@ class CountSettings:
     @property
     def stored(self) -> list[Span]:
         """The spans whose rows the table stores."""
-        return stored_spans(self.all_spans, self.min_count)
+        return stored_spans(self.all_spans, self.min_count, self.documents)
 
     @property
     def nearest(self) -> int:
@@ -101,6 +102,7 @@ class Batch:
     lengths: Codes  # (documents,)
     special: Codes  # (windows with another weight than most,) where each begins in `codes`, in order
     weight: Codes  # (windows with another weight than most,)
+    document: Codes  # (documents,) which document each is, since a long one comes in pieces
     usual: int  # the weight of all other windows
     n: int
     fold: int | None = None  # of all documents; None: there are no folds
@@ -114,6 +116,10 @@ class Batch:
         weight = np.full(len(starts), self.usual, dtype=np.int32)
         weight[np.searchsorted(starts, self.special)] = self.weight
         return weight
+
+    def documents(self) -> Codes:
+        """Return the document of every window."""
+        return np.repeat(self.document, self.lengths - (self.n - 1))
 
 
 @dataclass(frozen=True)
@@ -179,26 +185,29 @@ def _tally(counts: Ints, found: Codes, times: int) -> None:
         counts += times * np.bincount(found, minlength=len(counts))
 
 
-def windows_of(batch: Batch, layer: Layer, settings: CountSettings, length: int) -> Codes:
-    """Return the codes of suffixes, from the boundary on, in all windows, and the weights of these.
+def windows_of(batch: Batch, layer: Layer, settings: CountSettings, span: Span) -> Codes:
+    """Return the codes of a span, from the boundary on, in all windows, and the weights of these.
 
-    The result is (length + 1, windows), and with folds (length + 2, windows): the fold comes before the weights.
+    The result is (width + 1, windows). With folds, the fold comes between codes and weights, and with document
+    frequencies the document does, too.
     """
-    starts = batch.starts()
-    codes = layer.codes[batch.codes]
-    found = np.empty((length + (1 if batch.fold is None else 2), len(starts)), dtype=np.int32)
-    layer.nearest_codes[batch.codes].take(starts + settings.nearest, out=found[0])
-    step = -1 if settings.side == "left" else 1
-    for distance in range(1, length):
-        codes.take(starts + (settings.nearest + step * distance), out=found[distance])
+    starts, codes = batch.starts(), layer.codes[batch.codes]
+    further = (batch.fold is not None) + settings.documents
+    found = np.empty((span.width + further + 1, len(starts)), dtype=np.int32)
+    positions = range(span.start, span.stop)
+    for row, position in enumerate(reversed(positions) if settings.side == "left" else positions):
+        of_layer = layer.nearest_codes[batch.codes] if position == settings.nearest else codes
+        of_layer.take(starts + position, out=found[row])
     if batch.fold is not None:
-        found[-2] = batch.fold
+        found[span.width] = batch.fold
+    if settings.documents:
+        found[-2] = batch.documents()
     found[-1] = batch.weights(starts)
     return found
 
 
-def count_suffixes(span: Span, side: str, windows: Codes, weights: Ints) -> SpanRows:
-    """Return the rows of a suffix from its windows, which come as from `windows_of`."""
+def count_windows(span: Span, side: str, windows: Codes, weights: Ints) -> SpanRows:
+    """Return the rows of a span from its windows, which come as from `windows_of`."""
     order, heads, keys = group_rows(windows[:-1])
     weight = windows[-1].take(order)
     special = np.flatnonzero(weight)

@@ -17,8 +17,8 @@ import pyarrow as pa
 from raregram.counts.rows import SpanRows, add_up_suffixes, from_boundary, join_rows, row_bytes, stored_spans
 from raregram.counts.sorting import find_heads
 from raregram.counts.spans import Span, span_names
-from raregram.counts.storage import SpanTable, are_within
-from raregram.counts.table import Counts, check_total, counts_columns, counts_header, fold_names
+from raregram.counts.storage import SpanTable, are_within, fold_names
+from raregram.counts.table import Counts, check_total, counts_columns, counts_header
 from raregram.errors import InputError, ParameterError, check_count
 from raregram.text.vocabulary import Codes, build_vocabulary, encode_items
 
@@ -45,11 +45,12 @@ class Combined:
         if self.subtracts:  # then some items may be gone; all that are left are in units
             self._union, used = self.items, np.zeros(len(self.items), dtype=bool)
             totals = self.totals.tolist()
-            fits = are_within(list(self.totals[:, None]), totals)
+            width = 1 + len(tables[0].targets)
+            fits = are_within(list(self.totals[:, None]), totals, width)
             for span in self.spans:
                 for part in self.stream(span) if span.width == 1 else ():
                     used[part.keys] = True
-                    fits &= are_within(list(part.values.T), totals)
+                    fits &= are_within(list(part.values.T), totals, width)
             used[encode_items(fold_names(len(self.folds)), self.items)] = True
             if not fits:
                 raise InputError("cannot subtract what was never added: the other table has more contexts")
@@ -65,7 +66,7 @@ class Combined:
         """Return the result as a stream of rows, without spans of two and more items that are rarer than this."""
         check_count("min_count", "merge", min_count)
         first, folds = self.tables[0], self.folds if min_count == 1 else ()
-        spans = stored_spans(first.spans, min_count)
+        spans = stored_spans(first.spans, min_count, first.documents)
         header = counts_header(
             replace(first, min_count=min_count), first.spans, first.targets, self.totals.tolist(), folds
         )
@@ -79,7 +80,7 @@ class Combined:
                 first.side,
             )
         )
-        return SpanTable("counts", header, counts_columns(first.targets), self.items, rows)
+        return SpanTable("counts", header, counts_columns(first.targets, first.documents), self.items, rows)
 
     def stream(self, span: Span) -> Iterator[SpanRows]:
         """Yield the rows of a span in order, some at a time."""
@@ -99,13 +100,14 @@ class Combined:
         """Raise if a subtraction took away what was never there."""
         # A target's contexts are among all contexts, before and after.
         names = ("all", *self.tables[0].targets)
-        bad = np.argwhere((part.values < 0) | (part.values > part.values[:, :1]))
+        groups = part.values.reshape(len(part), -1, len(names))  # frequencies, documents and squares
+        bad = np.argwhere((groups < 0) | (groups > groups[:, :, :1]))
         if len(bad):
-            row, column = bad[0]
+            row, group, column = bad[0]
             items = " ".join(self._union.take(pa.array(part.keys[row])).to_pylist())
             raise InputError(
                 f"cannot subtract what was never added: {items!r} at {part.span.describe()} "
-                f"({names[column]}) would have the frequency {part.values[row, column]}"
+                f"({names[column]}) would have the frequency {groups[row, group, column]}"
             )
 
 
@@ -156,7 +158,7 @@ def _add_up_sorted(span: Span, parts: Sequence[SpanRows], side: str) -> SpanRows
 
 def check_mergeable(a: Counts, b: Counts) -> None:
     """Raise unless two tables count the same things."""
-    for name in ("n", "side", "kind", "tokenize", "lower", "pad", "targets", "spans", "shape"):
+    for name in ("n", "side", "kind", "tokenize", "lower", "pad", "targets", "spans", "shape", "documents"):
         if getattr(a, name) != getattr(b, name):
             shown = [
                 span_names(each.spans, each.n) if name == "spans" else repr(getattr(each, name)) for each in (a, b)

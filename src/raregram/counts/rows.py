@@ -7,6 +7,10 @@ stores units and the longest suffixes; the suffixes between them are added up wh
 A table may be counted in folds: then documents belong to one of a few folds, and a stored row tells how often a span
 was seen in one of them. The fold stands beyond the last item of its key, so that the rows of all folds are neighbours
 and add up as those of longer suffixes do.
+
+With document frequencies, a row has three groups of columns (`spread`): how often a span was seen, in how many
+documents, and the sum of its squared frequencies in them. All three add up as long as a document is counted as a
+whole. Those of a shorter suffix are not the sums of longer ones, so all spans are stored.
 """
 
 from __future__ import annotations
@@ -157,9 +161,19 @@ class CountRows(Mapping[Span, SpanRows]):
                 yield part[np.isin(from_boundary(part.keys, self.side)[:, -1], self.chosen)]
 
 
-def stored_spans(spans: Sequence[Span], min_count: int) -> list[Span]:
-    """Return the spans whose rows a table stores: units and the longest suffixes; all if rare rows were dropped."""
-    if min_count > 1:
+def spread(rows: SpanRows) -> SpanRows:
+    """Return rows of single documents with document frequencies: frequencies, whether there are any, and squares.
+
+    >>> spread(SpanRows(Span("item", 0, 1), np.array([[5]]), np.array([[3, 0]]))).values
+    array([[3, 0, 1, 0, 9, 0]])
+    """
+    f = rows.values
+    return SpanRows(rows.span, rows.keys, np.hstack([f, f > 0, f * f]))
+
+
+def stored_spans(spans: Sequence[Span], min_count: int, documents: bool = False) -> list[Span]:
+    """Return the spans whose rows a table stores: units and the longest suffixes, if the others are their sums."""
+    if min_count > 1 or documents:
         return list(spans)
     longest = {span.layer: span for span in sorted(spans, key=lambda span: span.width)}
     return [span for span in spans if span.width == 1 or span == longest[span.layer]]
@@ -185,7 +199,7 @@ def add_up_suffixes(parts: Iterable[SpanRows], lengths: Collection[int], n: int,
         for length in shorter:
             heads = np.flatnonzero(shared < length)
             keys = rows.keys[:, -length:] if side == "left" else rows.keys[:, :length]
-            span = part.span if length == part.span.width else suffix(length, n, side, part.span.layer)
+            span = part.span if length >= part.span.width else suffix(length, n, side, part.span.layer)
             shared, rows = shared[heads], SpanRows(span, keys[heads], _sums(rows.values, heads))
             before, rest = last.get(length), rows
             if before is not None and (before.keys == rows.keys[:1]).all():

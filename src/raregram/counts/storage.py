@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ class SpanTable:
     def stored_spans(self) -> list[Span]:
         """The spans whose rows a count table stores, and which its digest is made of."""
         spans = [Span.from_columns(start, end, self.n) for start, end in self.header["spans"]]
-        return stored_spans(spans, int(self.header["min_count"]))
+        return stored_spans(spans, int(self.header["min_count"]), "documents" in self.header)
 
     def digest(self) -> str:
         """Return a hexadecimal digest of the content, whatever the order of the rows."""
@@ -219,7 +220,7 @@ class StoredRows(Mapping[Span, SpanRows]):
         if size and not 0 <= keys.min() <= keys.max() < len(items.dictionary):
             raise ValueError("a code is not in the vocabulary")
         if "totals" in self.head["header"]:
-            check_rows(columns, self.head["header"]["totals"])
+            check_rows(columns, self.head["header"])
         return keys, columns
 
     def __iter__(self) -> Iterator[Span]:
@@ -238,22 +239,40 @@ class StoredRows(Mapping[Span, SpanRows]):
         return sum(rows for *_, rows, _ in self.head["batches"])
 
 
-def check_rows(columns: Sequence[npt.NDArray[Any]], totals: Sequence[int]) -> None:
+def check_rows(columns: Sequence[npt.NDArray[Any]], header: Mapping[str, Any]) -> None:
     """Raise `ValueError` for frequencies that no counting gives, in a file that someone made by hand."""
-    if not are_within(columns, totals):
+    if not are_within(columns, header["totals"], 1 + len(header["targets"])):
         raise ValueError("a row cannot be in this table")
 
 
-def are_within(columns: Sequence[npt.NDArray[Any]], totals: Sequence[int]) -> bool:
-    """Whether frequencies, in all and at each target, can be those of so many contexts."""
-    of_all = columns[0]
-    return all(  # at each target, and outside of it
-        column.min(initial=0) >= 0
-        and column.max(initial=0) <= total
-        and (of_all - column).min(initial=0) >= 0
-        and (of_all - column).max(initial=0) <= totals[0] - total
-        for column, total in zip(columns, totals, strict=True)
+def are_within(columns: Sequence[npt.NDArray[Any]], totals: Sequence[int], width: int) -> bool:
+    """Whether frequencies, in all and at each target, can be those of so many contexts.
+
+    `width` columns are a group: frequencies and, where there are any, numbers of documents and sums of squares.
+    """
+    of_all, groups = columns[0], [columns[first : first + width] for first in range(0, len(columns), width)]
+    return (
+        all(
+            column.min(initial=0) >= 0 and column.max(initial=0) <= total
+            for column, total in zip(columns, totals, strict=True)
+        )
+        and all(_is_below(column, group[0]) for group in groups for column in group)
+        and all(
+            (of_all - column).max(initial=0) <= totals[0] - total
+            for column, total in zip(groups[0], totals, strict=False)
+        )
+        and all(_is_below(less, more) for k in range(width) for less, more in pairwise(_ordered(groups, k)))
     )
+
+
+def _ordered(groups: Sequence[Sequence[npt.NDArray[Any]]], column: int) -> list[npt.NDArray[Any]]:
+    """Return the columns of the groups in their order: a span is in at most so many documents as it was seen."""
+    f, *others = (group[column] for group in groups)
+    return [others[0], f, others[1]] if others else [f]
+
+
+def _is_below(less: npt.NDArray[Any], more: npt.NDArray[Any]) -> bool:
+    return bool((more - less).min(initial=0) >= 0)
 
 
 def _open_arrow(path: PathLike) -> pa.RecordBatchFileReader:
@@ -498,11 +517,17 @@ def from_arrow(arrow: pa.Table, table: SpanTable) -> SpanTable:
     if any(column.null_count for column in arrow.columns):
         raise ValueError("a value is missing")
     lists = arrow["items"].combine_chunks()
-    items, keys = build_vocabulary(lists.flatten())
+    named = fold_names(len(table.header.get("folds", ())))  # also of those that have no rows
+    items, keys = build_vocabulary(pa.concat_arrays([lists.flatten(), named]))
     firsts = np.asarray(lists.offsets)[:-1]
     start, end = (np.asarray(arrow[name], dtype=np.int64) for name in ("start", "end"))
     values = np.column_stack([np.asarray(arrow[name], dtype=np.int64) for name in table.columns])
-    if (np.asarray(lists.value_lengths()) != end - start).any() or (start < 0).any() or (end <= start).any():
+    further = int("folds" in table.header)  # a key has the fold, too
+    if (
+        (np.asarray(lists.value_lengths()) != end - start + further).any()
+        or (start < 0).any()
+        or (end <= start).any()
+    ):
         raise ValueError("a span has another number of items than its positions say")
     if (values < 0).any() or table.n < 1:
         raise ValueError("a frequency is negative")
@@ -512,12 +537,17 @@ def from_arrow(arrow: pa.Table, table: SpanTable) -> SpanTable:
     for span in table.stored_spans:
         first, last = span.columns(table.n)
         rows = np.flatnonzero(span_code == (first << 32 | last))
-        span_keys = keys[firsts[rows, None] + np.arange(span.width)]
+        span_keys = keys[firsts[rows, None] + np.arange(span.width + further)]
         order = np.argsort(row_bytes(from_boundary(span_keys, table.header["side"])), kind="stable")
         if (span_keys[order[1:]] == span_keys[order[:-1]]).all(axis=1).any():
             raise ValueError("a row stands twice")
         parts.append(SpanRows(span, span_keys[order], values[rows[order]]))
     return replace(table, items=items, parts=tuple(parts))
+
+
+def fold_names(folds: int) -> pa.Array:
+    """Return the items by which folds are named in keys; they are among the items of a table in folds."""
+    return pa.array([str(fold) for fold in range(folds)], pa.string())
 
 
 def hash_items(items: pa.Array) -> npt.NDArray[np.uint64]:
@@ -532,7 +562,7 @@ def hash_items(items: pa.Array) -> npt.NDArray[np.uint64]:
     place = np.arange(len(data)) - np.repeat(bounds[:-1], lengths)  # of each byte in its item
     sums = np.zeros(len(data) + 1, dtype=np.uint64)
     np.cumsum((data.astype(np.uint64) + np.uint64(1)) * powers[place], out=sums[1:])
-    return _mix(np.diff(sums[bounds]))
+    return mix(np.diff(sums[bounds]))
 
 
 def hash_keys(span: tuple[int, int], keys: Codes, item_hash: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
@@ -541,18 +571,18 @@ def hash_keys(span: tuple[int, int], keys: Codes, item_hash: npt.NDArray[np.uint
     for codes in keys.T:
         hashes *= FACTOR
         hashes += item_hash.take(codes)
-    return _mix(hashes)
+    return mix(hashes)
 
 
 def add_hashes(hashes: npt.NDArray[np.uint64], values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
     """Go on from the hashes of rows to their values, and return two sums over the rows."""
     for column in values.T:
         hashes = hashes * FACTOR + column.view(np.uint64)
-    hashes = _mix(hashes)
-    return np.array([hashes.sum(), _mix(hashes).sum()], dtype=np.uint64)
+    hashes = mix(hashes)
+    return np.array([hashes.sum(), mix(hashes).sum()], dtype=np.uint64)
 
 
-def _mix(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def mix(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Scramble 64-bit numbers one to one (the finaliser of splitmix64)."""
     hashes = hashes + np.uint64(0x9E3779B97F4A7C15)
     shifted = np.empty_like(hashes)  # one array for all steps: new memory takes longer than the arithmetic

@@ -20,7 +20,7 @@ from raregram.counts import storage
 from raregram.counts.rows import CountRows, RowsInMemory, SpanRows, StoredSpans, row_bytes, stored_spans
 from raregram.counts.sorting import group_rows
 from raregram.counts.spans import Span, parse_spans, span_names, tuple_of, unit_spans
-from raregram.counts.storage import SpanTable, StoredRows
+from raregram.counts.storage import SpanTable, StoredRows, fold_names
 from raregram.errors import InputError, check_choice, check_count, must_be, name_some
 from raregram.options import DENOMINATOR, FOLDS, KIND, LOWER, MIN_COUNT, SIDE, SPANS, TOKENIZE
 from raregram.remote import PathLike
@@ -48,15 +48,16 @@ class Counts:
     side: str
     kind: str
     targets: tuple[str, ...]  # sorted
-    totals: Ints  # (1 + targets,) number of contexts: all, then each target's
+    totals: Ints  # (columns,) number of contexts: all, then each target's; and then their document frequencies
     items: pa.Array  # string, distinct, in byte order; a code is an index into it
-    rows: CountRows  # values: (rows, 1 + targets), in the order of `totals`
+    rows: CountRows  # values: (rows, columns), in the order of `totals`
     pad: bool = False  # whether contexts reach beyond the ends of a document
     min_count: int = MIN_COUNT.default  # longer spans that were seen less often were dropped
     shape: str | None = None  # the name of the shape function, where shapes are counted
     tokenize: str = "whitespace"
     lower: bool = False
     folds: tuple[tuple[int, ...], ...] = ()  # the totals of each fold, if the table was counted in folds
+    documents: bool = False  # whether there are document frequencies: see `raregram.counts.rows`
     known_digest: str | None = field(default=None, repr=False)  # of a table that was read from a file
 
     @classmethod
@@ -182,7 +183,7 @@ class Counts:
     def from_table(cls, table: SpanTable) -> Counts:
         """Gather the rows of a table, which may come as a stream."""
         head = table.header
-        columns, stored = 1 + len(head["targets"]), cast("StoredSpans | None", table.stored)
+        columns, stored = len(head["totals"]), cast("StoredSpans | None", table.stored)
         if stored is None:
             stored = RowsInMemory(table.parts, table.stored_spans, columns)
         if set(stored) != set(table.stored_spans):
@@ -202,6 +203,7 @@ class Counts:
             tokenize=head.get("tokenize", "whitespace"),
             lower=head.get("lower", False),
             folds=tuple(tuple(int(total) for total in totals) for totals in head.get("folds", ())),
+            documents="documents" in head,
         )
 
     def save(self, path: PathLike) -> None:
@@ -307,7 +309,7 @@ class Counts:
 
     def __repr__(self) -> str:
         """Say what the table holds in a line or two."""
-        per_target = name_some(f"{name} {total:,}" for name, total in zip(self.targets, self.totals[1:], strict=True))
+        per_target = name_some(f"{name} {self.totals[self.column(name)]:,}" for name in self.targets)
         return (
             f"Counts(n={self.n}, side={self.side!r}, kind={self.kind!r}: {self.totals[0]:,} contexts "
             f"({per_target}), {self.num_items:,} items, {self.num_rows:,} rows of {span_names(self.spans, self.n)})"
@@ -353,8 +355,10 @@ class Counts:
 
         That is right for a table that counted every label it met: a target it lacks was not there.
         """
-        names = target_names(targets)
-        columns = [0, *(1 + self.targets.index(name) if name in self.targets else -1 for name in names)]
+        names, width = target_names(targets), 1 + len(self.targets)
+        chosen = [0, *(1 + self.targets.index(name) if name in self.targets else -1 for name in names)]
+        firsts = range(0, len(self.totals), width)  # of frequencies, documents and squares
+        columns = [first + column if column >= 0 else -1 for first in firsts for column in chosen]
         rows = [SpanRows(part.span, part.keys, _pick(part.values, columns)) for part in self._stored_parts()]
         folds = tuple(tuple(_pick(np.array(totals), columns).tolist()) for totals in self.folds)
         return replace(self, targets=names, totals=_pick(self.totals, columns), folds=folds).with_rows(rows)
@@ -387,11 +391,12 @@ class Counts:
 
     def as_table(self, every: bool = False) -> SpanTable:
         """Return the table as files store it; or with the rows of every span, and no folds."""
-        columns = counts_columns(self.targets)
+        columns = counts_columns(self.targets, self.documents)
         if every:
             header = replace(self, folds=())._header()
             return SpanTable("counts", header, columns, self.items, self.rows.stream(self.spans))
-        stored = chain.from_iterable(map(self.rows.stream_stored, stored_spans(self.spans, self.min_count)))
+        spans = stored_spans(self.spans, self.min_count, self.documents)
+        stored = chain.from_iterable(map(self.rows.stream_stored, spans))
         return SpanTable("counts", self._header(), columns, self.items, stored)
 
 
@@ -404,13 +409,16 @@ def counts_header(
 ) -> dict[str, Any]:
     """Return the header of a count file; `layout` is a table or the settings of one, and `folds` their totals."""
     named = {name: getattr(layout, name) for name in ("n", "side", "pad", "min_count", "shape")}
-    counted = {
+    counted: dict[str, Any] = {
         "spans": [list(span.columns(layout.n)) for span in spans],
         "targets": list(targets),
         "totals": list(totals),
     }
-    in_folds = {"folds": [list(totals) for totals in folds]} if folds else {}
-    return {**named, "items": layout.kind, **layout.tokenizer.header(), **counted, **in_folds}
+    if folds:
+        counted["folds"] = [list(totals) for totals in folds]
+    if layout.documents:
+        counted["documents"] = True
+    return {**named, "items": layout.kind, **layout.tokenizer.header(), **counted}
 
 
 def _length_of_first(ngrams: NGramsLike, n: int | None, tokenizer: Tokenizer, where: Where) -> int:
@@ -419,14 +427,16 @@ def _length_of_first(ngrams: NGramsLike, n: int | None, tokenizer: Tokenizer, wh
     return int(parse_ngrams(ngrams[:1], n, tokenizer, where).lengths[0])
 
 
-def fold_names(folds: int) -> pa.Array:
-    """Return the items by which folds are named in keys; they are among the items of a table in folds."""
-    return pa.array([str(fold) for fold in range(folds)], pa.string())
+def counts_columns(targets: Sequence[str], documents: bool = False) -> tuple[str, ...]:
+    """Return the names of the value columns of a count file.
 
-
-def counts_columns(targets: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the value columns of a count file."""
-    return ("total", *(f"f_{target}" for target in targets))
+    >>> counts_columns(["LOC"], documents=True)
+    ('total', 'f_LOC', 'documents', 'documents_LOC', 'squares', 'squares_LOC')
+    """
+    columns = ["total", *(f"f_{target}" for target in targets)]
+    for group in ("documents", "squares") if documents else ():
+        columns += [group, *(f"{group}_{target}" for target in targets)]
+    return tuple(columns)
 
 
 def add_up(span: Span, keys: Codes, values: Ints) -> SpanRows:
@@ -473,17 +483,17 @@ def _check_sound(counts: Counts) -> None:
     units = parse_spans(["shapes:1" if shapes else "units"], counts.n, counts.side)
     layers = {span.layer for span in units}
     outside = [span for span in counts.spans if span.layer not in layers or span.stop > counts.n]
-    if outside or not set(units) <= set(counts.spans) or len(counts.totals) != 1 + len(counts.targets):
+    columns = counts_columns(counts.targets, counts.documents)
+    if outside or not set(units) <= set(counts.spans) or len(counts.totals) != len(columns):
         raise ValueError("the header does not fit the rows")
     check_total(int(counts.totals[0]))
     named = (encode_items(fold_names(len(counts.folds)), counts.items) >= 0).all()
     if counts.folds and not (named and np.array_equal(np.sum(counts.folds, axis=0), counts.totals)):
         raise ValueError("the folds do not add up, or have no names")
-    if counts.totals.min() < 0 or counts.totals.max() > counts.totals[0]:
-        raise ValueError("a target has more contexts than there are")
+    storage.check_rows(list(counts.totals[:, None]), counts._header())
     if not isinstance(counts.rows.stored, StoredRows):  # those are checked as they are read
         for part in counts._stored_parts():
-            storage.check_rows(list(part.values.T), counts.totals.tolist())
+            storage.check_rows(list(part.values.T), counts._header())
 
 
 def check_total(total: int) -> None:

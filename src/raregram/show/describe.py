@@ -46,8 +46,9 @@ def describe(path: PathLike) -> Facts:
         "pad": counts.pad,
         "min_count": counts.min_count,
         "folds": len(counts.folds),
+        "documents": int(counts.totals[1 + len(counts.targets)]) if counts.documents else None,
         "contexts": int(counts.totals[0]),
-        "targets": dict(zip(counts.targets, counts.totals[1:].tolist(), strict=True)),
+        "targets": dict(zip(counts.targets, counts.totals[1:].tolist(), strict=False)),
         "distinct_items": _distinct(counts, counts.units),
         **shapes,
         "distinct_items_by_position": [len(counts.rows[span]) for span in counts.units],
@@ -70,7 +71,7 @@ def summary(path: PathLike) -> str:
 
 def counts_line(header: Facts) -> str:
     """Describe a count table in a line, from its header."""
-    totals = dict(zip(("contexts", *header["targets"]), header["totals"], strict=True))
+    totals = dict(zip(("contexts", *header["targets"]), header["totals"], strict=False))
     shown = ", ".join(f"{name} {total:,}" for name, total in totals.items())
     return f"count table, n {header['n']}: {shown}"
 

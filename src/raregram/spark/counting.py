@@ -61,7 +61,7 @@ BLOCKS = {"bucket": "int", "block": "binary"}
 class TaskTotals:
     """What a task reports of the documents that it has counted."""
 
-    totals: list[int]  # (1 + targets,)
+    totals: Ints  # (folds, columns)
     documents: int = 0
     longest: int = 0
     log: ReadingLog = field(default_factory=ReadingLog)
@@ -109,8 +109,9 @@ class Count:
             frames.append(cluster.map(source.frame, task.work(self.reports, number), BLOCKS))
         blocks = frames[0] if len(frames) == 1 else frames[0].union(frames[1])
         self.blocks = blocks.repartition("bucket").sortWithinPartitions("bucket")
-        self.adder = Adder(counts_columns(self.targets), self.settings.min_count)
-        self.rows = cluster.map(self.blocks, self.adder.work(self.reports), row_columns(self.targets))
+        self.columns = counts_columns(self.targets, self.settings.documents)
+        self.adder = Adder(self.columns, self.settings.min_count)
+        self.rows = cluster.map(self.blocks, self.adder.work(self.reports), row_columns(self.columns))
 
     def compute(self, action: Callable[[], Any]) -> Any:
         """Run an action on `rows`."""
@@ -122,9 +123,10 @@ class Count:
         reported = self.reports.values
         counted = [value for (what, *_), value in reported.items() if what == "counted"]
         hashes = [np.array(value, np.uint64) for (what, *_), value in reported.items() if what == "added"]
-        totals = np.zeros(1 + len(self.targets), np.int64)
+        totals = np.zeros((max(self.settings.folds, 1), len(self.columns)), np.int64)
         for of_task in counted:
             totals += of_task.totals
+        folds, totals = totals if self.settings.folds else (), totals.sum(axis=0)
         documents = sum(of_task.documents for of_task in counted)
         longest = max((of_task.longest for of_task in counted), default=0)
         for of_task in counted:
@@ -135,23 +137,23 @@ class Count:
         if self.settings.everything is None:
             self.log.check_targets(self.settings.targets, "document" if self.source.contexts is None else "context")
         return Counted(
-            self.settings.header(self.targets, totals.tolist()),
-            counts_columns(self.targets),
+            self.settings.header(self.targets, totals.tolist(), [fold.tolist() for fold in folds]),
+            self.columns,
             np.sum(hashes, axis=0, dtype=np.uint64),
         )
 
 
-def row_columns(targets: Sequence[str]) -> dict[str, str]:
+def row_columns(columns: Sequence[str]) -> dict[str, str]:
     """Return the columns of a count table as Spark calls them."""
     keys = {"start": "smallint", "end": "smallint", "items": "array<string>"}
-    return {**keys, **dict.fromkeys(counts_columns(targets), "bigint")}
+    return {**keys, **dict.fromkeys(columns, "bigint")}
 
 
 def write_counts(count: Count, out: str) -> Counted:
     """Compute a count and write it as a folder of Parquet files, under its final name only when it is whole."""
     cluster = count.cluster
     with cluster.temporary_folder(out) as temporary:
-        rows = (count.blocks, count.adder.work(count.reports), row_columns(count.targets), None)
+        rows = (count.blocks, count.adder.work(count.reports), row_columns(count.columns), None)
         count.compute(lambda: write_parts(cluster, *rows, temporary))
         counted = count.finish()
         cluster.write_bytes(f"{temporary}/{COMMON}", common_metadata(counted.table(), counted.row_hashes))
@@ -230,23 +232,24 @@ class Counter:
             corpus = Corpus(self.settings, self.memory_limit)
             for encoded in self.source.encode(batches, corpus.settings, self.options):
                 corpus.add(encoded)
-            totals = TaskTotals([0] * (1 + len(self.targets)), corpus.documents, corpus.longest, self.options.log)
-            columns = [0, *(1 + self.targets.index(target) for target in corpus.targets)]
-            for column, total in zip(columns, corpus.totals, strict=True):
-                totals.totals[column] = total
-            yield from self._blocks(corpus.table(self.only, keep_rare=True), columns)
+            every = counts_columns(self.targets, self.settings.documents)
+            columns = [every.index(name) for name in counts_columns(corpus.targets, self.settings.documents)]
+            totals = np.zeros((max(self.settings.folds, 1), len(every)), np.int64)
+            totals[:, columns] = corpus.fold_totals
+            yield from self._blocks(corpus.table(self.only, keep_rare=True), columns, len(every))
             corpus.spool.close()
-            reports.add(("counted", sample, partition_number()), totals)
+            report = TaskTotals(totals, corpus.documents, corpus.longest, self.options.log)
+            reports.add(("counted", sample, partition_number()), report)
 
         return work
 
-    def _blocks(self, table: SpanTable, columns: list[int]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a partial table as blocks, each of one bucket."""
+    def _blocks(self, table: SpanTable, columns: list[int], width: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a partial table as blocks, each of one bucket; `columns` are those it has, of `width`."""
         items, item_hash = table.items.cast(pa.binary()), hash_items(table.items)
         for part in table.parts:
             for first in range(0, len(part), BLOCK_ROWS):
                 keys, values = part.keys[first : first + BLOCK_ROWS], part.values[first : first + BLOCK_ROWS]
-                sums = np.zeros((1 + len(self.targets), len(keys)), dtype=np.int64)
+                sums = np.zeros((width, len(keys)), dtype=np.int64)
                 sums[columns] = values.T
                 span = part.span.columns(self.settings.n)
                 hashes = hash_keys(span, keys, item_hash)

@@ -27,7 +27,7 @@ from raregram.models.model import Model
 from raregram.options import K
 from raregram.spark.counting import Count
 from raregram.spark.session import Cluster, Frame, errors_explained, partition_number, quote
-from raregram.spark.sources import first_file, path_names, reader
+from raregram.spark.sources import first_file, path_names, reader, without_folds
 
 MOST_RATIOS = 1 << 22  # that come to the driver as they are; where there are more, they are rounded
 STEPS = 4096  # in which a log ratio is rounded; it changes Cllr by less than 0.0002
@@ -97,7 +97,7 @@ def _count_table(cluster: Cluster, sources: Any, s: Settings) -> Frame | None:
     column = counts_columns([s.target])[1]
     if column not in frame.columns:
         raise InputError(f"{sources} does not count the target {s.target!r}; it has {', '.join(frame.columns)}")
-    return frame.where(f"start = 0 and end = {s.n}")
+    return without_folds(frame, str(sources)).where(f"start = 0 and end = {s.n}")
 
 
 def _table_rows(cluster: Cluster, names: Sequence[str], n: int) -> Frame:
@@ -126,7 +126,8 @@ def _with_training(cluster: Cluster, types: Frame, training: str | None, n: int)
         head = read_header(training)["header"]
         if (head["n"], head["min_count"]) != (n, 1):
             raise ParameterError(f"the bands need a training table with all N-grams of {n} items")
-    known = _table_rows(cluster, [training], n).where(f"start = 0 and end = {n}").selectExpr("items", "total as seen")
+    rows = without_folds(_table_rows(cluster, [training], n), training).where(f"start = 0 and end = {n}")
+    known = rows.selectExpr("items", "total as seen")
     return types.join(known, "items", "left").na.fill(0, ["seen"])
 
 

@@ -39,6 +39,8 @@ def fit(cluster: Cluster, path: str, options: FitOptions, memory_limit: int | No
     with damage_named(path):
         footer = pq.ParquetFile(pa.BufferReader(cluster.read_bytes(f"{path.rstrip('/')}/{COMMON}")))
         head = parse_header(footer.metadata.metadata or {}, path)
+    if "folds" in head["header"]:
+        raise ParameterError(f"{path} is in folds: fit it with the local engine, or count without folds")
     table = SpanTable("counts", head["header"], tuple(head["columns"]), None, ())
     rows = reader(cluster).parquet(path)
     counts = Counts.from_table(from_arrow(cluster.run(rows.where(UNIT).toArrow), table))

@@ -101,8 +101,13 @@ class Source:
                 yield encode_contexts(contexts, self.contexts, settings, options.log)
 
 
-def open_source(cluster: Cluster, sources: Any, options: Options, contexts: ContextOptions) -> Source:
-    """Return the documents or contexts of paths, or of a DataFrame with such columns; see `rg.count`."""
+def open_source(
+    cluster: Cluster, sources: Any, options: Options, contexts: ContextOptions, may_cut: bool = True
+) -> Source:
+    """Return the documents or contexts of paths, or of a DataFrame with such columns; see `rg.count`.
+
+    A large text may be cut into parts that several tasks read, if it may.
+    """
     if is_frame(sources):
         frame, name, format_name = sources, "the DataFrame", "parquet"
     else:
@@ -127,7 +132,8 @@ def open_source(cluster: Cluster, sources: Any, options: Options, contexts: Cont
         origin = [f"_metadata.file_path as {FILE}"] if format_name == "jsonl" else []
         return Source(frame.selectExpr("value", *origin), LINES, format_name, name)
     cut = (
-        (format_name, options.split) == ("text", "file")
+        may_cut
+        and (format_name, options.split) == ("text", "file")
         and options.cut is not None
         and options.log.on_error == "stop"
     )
@@ -194,12 +200,20 @@ def _table(frame: Frame, source: str, n: int | None, rename: Mapping[str, str]) 
     if wanted in frame.columns:
         return Contexts(frame, wanted, source)
     if n is not None and {"start", "end", "items", "total"} <= set(frame.columns):  # a count table
-        whole = frame.where(f"start = 0 and end = {n}")
+        whole = without_folds(frame, source).where(f"start = 0 and end = {n}")
         return Contexts(whole.selectExpr("items as ngram"), "ngram", source)
     raise InputError(
         f"{source} has no column {wanted!r}; it has {', '.join(frame.columns)}. "
         f"Say which one is meant with --columns ngram=NAME{OR_DOCUMENTS}"
     )
+
+
+def without_folds(frame: Frame, source: str) -> Frame:
+    """Return the rows of a count table; raise if they are in folds, since their keys have one item more."""
+    first = frame.first()
+    if first is not None and len(first["items"]) != first["end"] - first["start"]:
+        raise InputError(f"{source} is a count table in folds: read it with the local engine, or count without folds")
+    return frame
 
 
 def _lines(cluster: Cluster, lines: Frame, source: str) -> Contexts:

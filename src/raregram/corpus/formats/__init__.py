@@ -197,10 +197,11 @@ def recognise_text(sample: str) -> str:
         tagged = any(row[-1] != "O" for row in columns)
         stanford = not tagged and all(re.fullmatch(r"[^\t]+\tO", line) for line in lines)
         return "stanford-tsv" if stanford else "conll"
-    if rows and all(re.fullmatch(r"[^\t]*\t.+", line) for line in rows):  # a context of letters may be a space
+    tags = _recognise_tags(sample.split(None, LOOKED_AT)[:LOOKED_AT])
+    tabbed = rows and all(re.fullmatch(r"[^\t]*\t.+", line) for line in rows)  # a context of letters may be a space
+    if tabbed and tags != "brown":  # whose paragraphs begin with a tab
         return "stanford-tsv" if _tags_are_last(rows) else CONTEXTS
-    words = sample.split(None, LOOKED_AT)[:LOOKED_AT]
-    return _recognise_tags(words[:-1] or words) or ("stanford-xml" if ENTITY_ELEMENT.search(sample) else "text")
+    return tags or ("stanford-xml" if ENTITY_ELEMENT.search(sample) else "text")
 
 
 def _recognise_tags(words: list[str]) -> str:
