@@ -77,7 +77,8 @@ def made(ngrams, f, df, tokens, documents, names=("sea", "land")):
         "conservative": np.where(low > 0, low, np.where(high < 0, high, 0)), "g2": ratio**2 * (f_a + f_b),
         "g2_design": ratio**2 * (f_a + f_b) / 2, "p": 2.0 ** -(f_a + f_b), "q": 2.0 ** -(f_a / 2 + f_b),
         "beyond": ratio / 9, "clr": low / 2, "log_ratio": ratio, "simple_maths": 2**ratio, "odds_ratio": odds,
-        "zeta": share_a - share_b, "fightin_words": ratio / sd, "kind": kind, "repeats": pa.array(repeats, pa.string()),
+        "zeta": share_a - share_b, "fightin_words": ratio / sd, "kind": kind,
+        "repeats": pa.array(repeats, pa.string()),
     }  # fmt: skip
     table = pa.table({name: pa.array(column) for name, column in columns.items()})
     return Comparison(names, tokens, documents, table.sort_by([("conservative", "descending")]))

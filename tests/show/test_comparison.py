@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import xml.etree.ElementTree as ET
 from itertools import combinations
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 import raregram.show.comparison
 from raregram.errors import MissingExtraError, ParameterError, RaregramWarning
-from raregram.measure.listing import top_rows
+from raregram.measure.listing import as_html, top_rows
 from raregram.measure.results import Results
 from raregram.models.explain import columns_of
 from raregram.show.comparison import write_comparison
@@ -82,6 +83,19 @@ def test_control_characters_do_not_reach_the_terminal():
 def test_no_rows_are_a_line_of_heads():
     comparison, _ = counted()
     assert len(list(lines(comparison, comparison.table[:0], 80))) == 1
+
+
+def test_a_notebook_shows_keywords_of_both_and_nothing_but_text():
+    comparison, _ = hostile()
+    html = as_html(comparison.names, comparison.table)
+    assert html == as_html(comparison.names, comparison.table)
+    assert html.count("<tr>") == 1 + 20
+    assert "<img" not in html
+    assert "&lt;img" in html
+    ends = [tuple(map(float, pair)) for pair in re.findall(r"left:([\d.]+)%;width:([\d.]+)%", html)]
+    assert len(ends) == 20
+    assert all(0 <= left and left + width <= 100.1 for left, width in ends)
+    assert sum(left + width <= 50 for left, width in ends) == 10  # those of the second corpus
 
 
 places = st.tuples(st.floats(0, 100), st.floats(0, 100))

@@ -7,7 +7,8 @@ from typing import get_args
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raregram.errors import check_choice, check_count
+from raregram import drawing
+from raregram.errors import check_choice, check_count, printable
 from raregram.options import KeywordKind, KeywordSort
 
 LOWEST_FIRST = ("p", "q")
@@ -52,6 +53,25 @@ def top_rows(
     ]
     order = pc.sort_indices(pa.table({"key": _key(table, kind, sort), "place": place}), sort_keys=keys)
     return table.take(order[:top] if top is not None else order)
+
+
+def as_html(names: tuple[str, str], table: pa.Table, top: int = 10) -> str:
+    """Draw the first keywords of both corpora with their intervals, for a notebook."""
+    parts = [top_rows(table, kind, top=top) for kind in ("positive", "negative")]
+    heads = ["", *(f"{name} per million" for name in names), *(f"{name} documents" for name in names), "log2 ratio"]
+    scale = max(
+        (abs(end) for part in parts for end in (*part["low"].to_pylist(), *part["high"].to_pylist())), default=1
+    )
+    rows = [
+        (
+            [row["ngram"], *(f"{row[f'per_million_{side}']:,.1f}" for side in "ab"),
+             *(f"{row[f'documents_{side}']:,}" for side in "ab"), f"{row['log2_ratio']:+.2f}"],
+            *(row[name] / (scale or 1) for name in ("low", "log2_ratio", "high")),
+        )
+        for part in parts
+        for row in part.to_pylist()
+    ]  # fmt: skip
+    return drawing.intervals([printable(head) for head in heads], rows, f"{len(table):,} rows")
 
 
 def _key(table: pa.Table, kind: str, sort: str) -> pa.ChunkedArray:

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import warnings
+from itertools import zip_longest
 from pathlib import Path
+
+import pyarrow as pa
 
 from raregram.atomic import atomic_path, write_errors_named
 from raregram.errors import MissingExtraError, RaregramWarning
 from raregram.measure.compare import Comparison
+from raregram.measure.listing import top_rows
 from raregram.measure.results import Results
+from raregram.options import KeywordKind
 from raregram.show.comparison.page import Lines, page
 from raregram.show.comparison.plot import draw_plot
 from raregram.show.write import write_results
 
 PAGE = "index.html"
+LINES = 12  # of a row and a corpus
+WITH_LINES: dict[KeywordKind, int] = {"positive": 500, "negative": 500, "lockword": 150}  # rows
+
+
+def rows_with_lines(table: pa.Table) -> list[str]:
+    """Return the N-grams whose lines a page shows, the strongest of each kind first."""
+    kinds = [top_rows(table, kind, top=most)["ngram"].to_pylist() for kind, most in WITH_LINES.items()]
+    return [ngram for some in zip_longest(*kinds) for ngram in some if ngram is not None]
 
 
 def write_comparison(comparison: Comparison, lines: Lines, folder: Path) -> Path:

@@ -115,9 +115,10 @@ def _rows(table: pa.Table, lines: Lines) -> Iterator[list[Any]]:
 def _side(found: Concordance, known: dict[str, int]) -> list[Any]:
     """Return the lines of a row, and its frequencies by document; documents are numbered as they come."""
     by_frequency = sorted(found.documents.items(), key=lambda item: (-item[1], item[0]))[:MOST_DOCUMENTS]
-    number = lambda name: known.setdefault(name, len(known))  # noqa: E731
-    lines = [[number(line.document), line.position, line.left, line.match, line.right] for line in found.lines]
-    return [lines, [[number(name), f] for name, f in sorted(by_frequency)]]
+    for name in (*(line.document for line in found.lines), *(name for name, _ in by_frequency)):
+        known.setdefault(name, len(known))
+    lines = [[known[line.document], line.position, line.left, line.match, line.right] for line in found.lines]
+    return [lines, [[known[name], f] for name, f in sorted(by_frequency)]]
 
 
 def _deflate(head: dict[str, Any], rows: Iterator[list[Any]], max_bytes: int) -> bytes:

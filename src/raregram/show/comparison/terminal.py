@@ -54,7 +54,7 @@ def lines(comparison: Comparison, table: pa.Table, width: int, sort: str = "cons
         parts += [_right(cell, max(map(columns_of, column))) for cell, column in zip(cells, numbers, strict=True)]
         row: dict[str, Any] | None = rows[index - 1] if index else None
         drawn = _bar(row["low"], row["high"], bar / scale) if row else "95 % interval"[:bar]
-        yield "  ".join([*parts, drawn]).rstrip(), row and row["log2_ratio"]
+        yield "  ".join([*parts, drawn]).rstrip(), row["log2_ratio"] if row else None
 
 
 def _bar(low: float, high: float, scale: float) -> str:
