@@ -28,7 +28,8 @@ GROUPS = {
         "shapes", "max_bytes", "calibrate", "bounds", "by", "k", "criteria", "sizes", "lams", "priors", "taus",
     ),
     "Output": (
-        "out", "top", "width", "sort", "negative", "lockwords", "repeats", "interval", "level", "as_", "as_json", "quiet",
+        "out", "top", "width", "sort", "negative", "lockwords", "repeats", "interval", "level", "as_", "as_json",
+        "quiet",
     ),  # and --help
     "Machine": ("threads", "memory_limit", "processes", "engine", "master", "spark"),
 }  # fmt: skip

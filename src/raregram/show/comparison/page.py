@@ -9,8 +9,9 @@ import base64
 import hashlib
 import json
 import math
+import os
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from importlib.resources import files
 from string import Template
@@ -106,10 +107,18 @@ def _rows(table: pa.Table, lines: Lines) -> Iterator[list[Any]]:
     """Yield for each row with lines: its index, names of documents that are new, and what both corpora have."""
     index = {ngram: row for row, ngram in enumerate(table["ngram"].to_pylist())}
     known: tuple[dict[str, int], dict[str, int]] = ({}, {})
+    cuts = [_folder_length(pair[side] for pair in lines.values()) for side in range(2)]
     for ngram in filter(index.__contains__, lines):
         before = [len(names) for names in known]
         sides = [_side(found, names) for found, names in zip(lines[ngram], known, strict=True)]
-        yield [index[ngram], [list(names)[size:] for names, size in zip(known, before, strict=True)], *sides]
+        new = [list(names)[size:] for names, size in zip(known, before, strict=True)]
+        yield [index[ngram], [[name[cut:] for name in some] for some, cut in zip(new, cuts, strict=True)], *sides]
+
+
+def _folder_length(found: Iterable[Concordance]) -> int:
+    """Return the length of the folder that the names of all documents begin with, which need not be shown."""
+    shared = os.path.commonprefix([name for concordance in found for name in concordance.documents])
+    return shared.rfind("/") + 1
 
 
 def _side(found: Concordance, known: dict[str, int]) -> list[Any]:
