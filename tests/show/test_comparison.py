@@ -94,7 +94,7 @@ def test_a_notebook_shows_keywords_of_both_and_nothing_but_text():
     assert "&lt;img" in html
     ends = [tuple(map(float, pair)) for pair in re.findall(r"left:([\d.]+)%;width:([\d.]+)%", html)]
     assert len(ends) == 20
-    assert all(0 <= left and left + width <= 100.1 for left, width in ends)
+    assert all(left >= 0 and left + width <= 100.1 for left, width in ends)
     assert sum(left + width <= 50 for left, width in ends) == 10  # those of the second corpus
 
 

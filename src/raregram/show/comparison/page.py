@@ -117,7 +117,8 @@ def _rows(table: pa.Table, lines: Lines) -> Iterator[list[Any]]:
 
 def _folder_length(found: Iterable[Concordance]) -> int:
     """Return the length of the folder that the names of all documents begin with, which need not be shown."""
-    shared = os.path.commonprefix([name for concordance in found for name in concordance.documents])
+    names = [name for concordance in found for name in concordance.documents]
+    shared = os.path.commonprefix(names)  # noqa: RUF071 - it is cut at a slash
     return shared.rfind("/") + 1
 
 
