@@ -606,4 +606,6 @@ def test_every_format_is_among_those_combined():
         "csv",
         "reuters-json",
         "reuters-sgml",
-    }  # which have no labels of their own
+        "sotu",
+        "brown",
+    }  # which have no labels of their own, or one for every word

@@ -230,6 +230,29 @@ def test_two_plain_samples(spark, folder):
 
 
 @needs_java
+def test_a_corpus_is_cut_into_samples_as_on_one_machine(spark, tmp_path):
+    span = {"start": 1, "end": 2, "label": "L"}  # which does not count
+    rows = [{"text": f"a b {i} c", "the party": "xyz"[i % 3], "spans": [span]} for i in range(20)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name in ("ca01", "ck01", "cr01"):
+        (tmp_path / "brown" / name[1]).mkdir(parents=True)
+        (tmp_path / "brown" / name[1] / name).write_text(f"the/at {name}/nn is/bez ./.")
+    cuts = {"a.parquet": ["the party", "file:(a)"], "a.jsonl": ["the party"], "brown": ["genre", "folder"]}
+    for name, ways in cuts.items():
+        for by in ways:
+            settings = {"n": 2, "spans": ["units", "whole"], "by": by}
+            local = rg.count(tmp_path / name, **settings)
+            assert len(local.targets) == (1 if by == "file:(a)" else 3)
+            assert rg.count(str(tmp_path / name), session=spark, engine="spark", **settings) == local
+    with pytest.raises(ParameterError, match="lines are cut by a field"):
+        rg.count(str(tmp_path / "a.jsonl"), session=spark, engine="spark", by="folder")
+    for name in ("a.parquet", "a.jsonl"):
+        with pytest.raises(InputError, match="has no field 'state' to cut by; it has text, the party, spans"):
+            rg.count(str(tmp_path / name), session=spark, engine="spark", by="state")
+
+
+@needs_java
 def test_skew_is_no_trouble(spark, tmp_path):
     """One document of a million items, thousands of tiny files, partitions without any document."""
     (tmp_path / "huge.txt").write_text("the " * 500_000 + "end of " * 250_000)

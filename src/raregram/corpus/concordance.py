@@ -29,7 +29,7 @@ from raregram.text.vocabulary import Codes, Encoder, build_vocabulary, encode_it
 from raregram.text.words import words_in
 
 PLAIN = Tokenizer()
-SPACE = re.compile(r"\s")
+SPACE, WORD = re.compile(r"\s"), re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -133,10 +133,15 @@ def sample_concordances(
 
 
 def sort_lines(lines: Iterable[Line], order: LineOrder) -> list[Line]:
-    """Return lines by the words on the left of the match, the nearest first, on its right, or as they come."""
+    """Return lines by the words on the left of the match, the nearest first, on its right, or as they come.
+
+    Neither capitals nor punctuation count.
+    """
+    if order == "document":
+        return list(lines)
     if order == "left":
-        return sorted(lines, key=lambda line: line.left.casefold().split()[::-1])
-    return sorted(lines, key=lambda line: line.right.casefold().split()) if order == "right" else list(lines)
+        return sorted(lines, key=lambda line: WORD.findall(line.left.casefold())[::-1])
+    return sorted(lines, key=lambda line: WORD.findall(line.right.casefold()))
 
 
 @dataclass(frozen=True)

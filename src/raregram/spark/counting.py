@@ -196,7 +196,7 @@ def _all_targets(
 def _labels(cluster: Cluster, source: Source, settings: CountSettings, options: Options) -> set[str]:
     """Return every label, by the names that the settings gives them."""
     plain = source.rows == TABLE and source.contexts is None and not set(MORE) & set(source.frame.columns)
-    if plain and options.log.on_error == "stop":
+    if plain and source.by is None and options.log.on_error == "stop":
         with cluster.planning():
             distinct = source.frame.selectExpr("explode(spans.label) as label").distinct()
             found = {row["label"] for row in cluster.run(distinct.collect)} - {None}

@@ -36,6 +36,7 @@ from raregram.corpus.formats.objects import MORE
 from raregram.corpus.formats.running import read_part
 from raregram.corpus.formats.tables import CONTENT, FILE, ROW, SPANS, from_batches, json_rows
 from raregram.corpus.nlp import import_spacy
+from raregram.corpus.samples import check_field, is_field, with_samples
 from raregram.counts.count import ContextOptions, encode_contexts, is_frame
 from raregram.counts.encode import Encoded, encode_documents
 from raregram.counts.kernel import CountSettings
@@ -70,12 +71,14 @@ class Source:
     name: str = "the DataFrame"
     contexts: ContextOptions | None = None  # how contexts are read; None for documents
     split: str = SPLIT.default  # what a document is in plain text
+    by: str | None = None  # what cuts documents into samples
 
     @property
     def has_labels(self) -> bool:
         """Whether there can be labels."""
-        return self.format != "text" and (
-            self.rows != TABLE or self.contexts is not None or bool({"spans", *MORE} & set(self.frame.columns))
+        return self.by is not None or (
+            self.format != "text"
+            and (self.rows != TABLE or self.contexts is not None or bool({"spans", *MORE} & set(self.frame.columns)))
         )
 
     def context_length(self, cluster: Cluster, tokenizer: Tokenizer) -> int:
@@ -124,20 +127,22 @@ def open_source(
         found = open_contexts(cluster, sources, None, contexts.rename)
         return Source(found.frame, TABLE, CONTEXTS, name, contexts)
     if format_name == "parquet":
-        kept = _document_columns(frame, name).columns
+        kept = [f"`{column}`" for column in _document_columns(frame, name, options.by).columns]
         origin = [] if is_frame(sources) else [f"_metadata.file_path as {FILE}", f"_metadata.row_index as {ROW}"]
-        return Source(frame.selectExpr(*kept, *origin), TABLE, format_name, name)
+        return Source(frame.selectExpr(*kept, *origin), TABLE, format_name, name, by=options.by)
     if format_name == "jsonl" or (format_name == "text" and options.split == "lines"):
+        if options.by is not None and not is_field(options.by):
+            raise ParameterError("on Spark, lines are cut by a field, not by folder or file")
         frame = reader(cluster).option("lineSep", "\n").text(names)
         origin = [f"_metadata.file_path as {FILE}"] if format_name == "jsonl" else []
-        return Source(frame.selectExpr("value", *origin), LINES, format_name, name)
+        return Source(frame.selectExpr("value", *origin), LINES, format_name, name, by=options.by)
     cut = (
         may_cut
         and (format_name, options.split) == ("text", "file")
         and options.cut is not None
         and options.log.on_error == "stop"
     )
-    return Source(_files(cluster, names, cut), FILES, format_name, name, split=options.split)
+    return Source(_files(cluster, names, cut), FILES, format_name, name, split=options.split, by=options.by)
 
 
 def _files(cluster: Cluster, names: Sequence[str], cut: bool) -> Frame:
@@ -288,19 +293,26 @@ def _recognise(cluster: Cluster, names: Sequence[str]) -> str:
     return found
 
 
-def _document_columns(frame: Frame, source: str) -> Frame:
-    """Leave only the columns that make a document."""
-    kept = [name for name in ("id", *CONTENT, "spans", *MORE) if name in frame.columns]
+def _document_columns(frame: Frame, source: str, by: str | None) -> Frame:
+    """Leave only the columns that make a document, and the one that says its sample."""
+    check_field(by, frame.columns, source)
+    kept = [name for name in frame.columns if name in ("id", *CONTENT, "spans", *MORE, by)]
     if not {*CONTENT, "tokens"} & set(kept):
         there = name_some(frame.columns)
         raise InputError(f"{source} has no column items or text; it has {there}: rename the one that holds the text")
-    return frame.select(*kept)
+    return frame.select(*(f"`{name}`" for name in kept))
 
 
 def read_partition(
     rows: Iterable[pa.RecordBatch], kind: str, format_name: str, options: Options
 ) -> Iterator[Documents]:
     """Yield the documents of a partition, in a task."""
+    return with_samples(_read_partition(rows, kind, format_name, options), options.by)
+
+
+def _read_partition(
+    rows: Iterable[pa.RecordBatch], kind: str, format_name: str, options: Options
+) -> Iterator[Documents]:
     if kind == TABLE:
         return from_batches(rows, Location("a partition of the DataFrame", "row"), options)
     if kind == FILES:

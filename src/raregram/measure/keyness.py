@@ -1,0 +1,174 @@
+"""The measures of keyness: how much more an N-gram is used in one corpus than in another. Pure functions of arrays.
+
+An N-gram was seen `f_a` times among the `n_a` N-grams of its length in the corpus A, and `f_b` times among `n_b` in B.
+
+====================  ==========================================================================================
+function              formula
+====================  ==========================================================================================
+`log_ratio`           log2((f_a / n_a) / (f_b / n_b)), a frequency of 0 taken as 0.5 (Hardie 2014)
+`g2`                  2 (f_a ln(f_a / e_a) + f_b ln(f_b / e_b)), e_a = n_a (f_a + f_b) / (n_a + n_b): the two cells of
+                      the N-gram itself (Rayson and Garside 2000), not the four cells of the contingency table
+`conservative_ratio`  the confidence limit of the log2 ratio that is nearer to 0, by the exact conditional binomial
+                      test, corrected for the number of rows; 0 where the interval holds 0 (Evert 2022)
+`simple_maths`        (per million in A + k) / (per million in B + k) (Kilgarriff 2009)
+`odds_ratio`          (f_a / (n_a - f_a)) / (f_b / (n_b - f_b)), a frequency of 0 taken as 0.5
+`zeta`                share of A's documents that have it - share of B's (Burrows 2007, in the form with a difference)
+`fightin_words`       z-score of the log odds ratio with an informative Dirichlet prior (Monroe, Colaresi, Quinn 2008)
+`design_effect`       1 + (sum f_d (f_d - 1) - what chance would give) / f, over documents d
+====================  ==========================================================================================
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from raregram.measure.special import beta_log_odds, erfc
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+ZERO = 0.5  # stands for a frequency of 0 where one is divided by
+SIMPLE_MATHS_K = 1.0  # per million
+DIRICHLET = 500.0  # sightings that the prior of Fightin' Words weighs
+OCTAVE_WEIGHT = 2.0  # documents that the mean design effect of an octave weighs
+
+
+def log_ratio(f_a: Ints, f_b: Ints, n_a: float, n_b: float) -> Floats:
+    """Return the log2 ratio of relative frequencies.
+
+    >>> log_ratio(np.array([8, 3]), np.array([2, 0]), 1000, 1000).round(3).tolist()
+    [2.0, 2.585]
+    """
+    return np.asarray(np.log2(np.where(f_a, f_a, ZERO) / n_a) - np.log2(np.where(f_b, f_b, ZERO) / n_b))
+
+
+def g2(f_a: Ints, f_b: Ints, n_a: float, n_b: float) -> Floats:
+    """Return the log likelihood statistic over two cells.
+
+    >>> g2(np.array([10]), np.array([2]), 1000, 1000).round(3).tolist()
+    [5.822]
+    """
+    share = (f_a + f_b) / (n_a + n_b)
+    return np.maximum(2 * (_f_log(f_a, n_a * share) + _f_log(f_b, n_b * share)), 0)
+
+
+def _f_log(f: Ints, expected: Floats) -> Floats:
+    return np.asarray(f * np.log(np.where(f, f, 1) / np.where(f, expected, 1)))
+
+
+def conservative_ratio(
+    f_a: Ints, f_b: Ints, n_a: float, n_b: float, *, alpha: float = 0.05, rows: int | None = None
+) -> Floats:
+    """Return the limit of the log2 ratio that is nearer to 0; `rows` is by how many tests alpha is divided.
+
+    >>> conservative_ratio(np.array([80, 3]), np.array([10, 1]), 1000, 1000, rows=2).round(3).tolist()
+    [1.849, 0.0]
+    """
+    tail, offset = alpha / max(len(f_a) if rows is None else rows, 1) / 2, math.log2(n_b / n_a)
+    pairs, where = np.unique(np.stack([f_a, f_b], axis=1), axis=0, return_inverse=True)  # few of them are distinct
+    a, b = pairs.T.astype(np.float64)
+    low, high = np.full(len(a), -np.inf), np.full(len(a), np.inf)
+    low[a > 0] = beta_log_odds(tail, a[a > 0], b[a > 0] + 1) / math.log(2) + offset
+    high[b > 0] = -beta_log_odds(tail, b[b > 0], a[b > 0] + 1) / math.log(2) + offset
+    return np.asarray((np.maximum(low, 0) + np.minimum(high, 0))[where.reshape(-1)])
+
+
+def simple_maths(f_a: Ints, f_b: Ints, n_a: float, n_b: float, k: float = SIMPLE_MATHS_K) -> Floats:
+    """Return the ratio of frequencies per million with k added to both.
+
+    >>> simple_maths(np.array([9]), np.array([0]), 1e6, 1e6).tolist()
+    [10.0]
+    """
+    return np.asarray((f_a / n_a * 1e6 + k) / (f_b / n_b * 1e6 + k))
+
+
+def odds_ratio(f_a: Ints, f_b: Ints, n_a: float, n_b: float) -> Floats:
+    """Return the ratio of odds; infinite where A is nothing but this N-gram, NaN where both are.
+
+    >>> odds_ratio(np.array([500]), np.array([250]), 1000, 1000).round(3).tolist()
+    [3.0]
+    """
+    a, b = np.where(f_a, f_a, ZERO), np.where(f_b, f_b, ZERO)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray((a / (n_a - a)) / (b / (n_b - b)))
+
+
+def zeta(documents_a: Ints, documents_b: Ints, all_a: int, all_b: int) -> Floats:
+    """Return the difference of shares of documents, from -1 to 1.
+
+    >>> zeta(np.array([5]), np.array([1]), 10, 10).tolist()
+    [0.4]
+    """
+    return np.asarray(documents_a / all_a - documents_b / all_b)
+
+
+def fightin_words(f_a: Ints, f_b: Ints, n_a: float, n_b: float, prior: float = DIRICHLET) -> Floats:
+    """Return the z-score of the log odds ratio; the prior of each N-gram is its share of both corpora.
+
+    >>> fightin_words(np.array([30, 0]), np.array([10, 0]), 1000, 1000, prior=100).round(3).tolist()
+    [2.96, 0.0]
+    """
+    pseudo = prior * (f_a + f_b) / (n_a + n_b)
+    a, b = f_a + pseudo, f_b + pseudo
+    with np.errstate(divide="ignore", invalid="ignore"):
+        delta = np.log(a / (n_a + prior - a)) - np.log(b / (n_b + prior - b))
+        return np.nan_to_num(delta / np.sqrt(1 / a + 1 / b), nan=0.0)
+
+
+def excess(f: Ints, squares: Ints, concentration: npt.ArrayLike) -> Floats:
+    """Return sum f_d (f_d - 1) minus what chance would give, per side.
+
+    Args:
+        f: (rows, sides) frequencies.
+        squares: (rows, sides) sums over documents of f_d squared.
+        concentration: (sides,) chance that two items of the side are of one document: sum of squared sizes over
+            the squared sum.
+    """
+    return np.asarray(squares - f - f * (f - 1.0) * np.asarray(concentration))
+
+
+def design_effect(
+    f: Ints, documents: Ints, squares: Ints, concentration: npt.ArrayLike, weight: float = OCTAVE_WEIGHT
+) -> Floats:
+    """Return by how much clumping in documents widens the variance of each row's frequencies; at least 1.
+
+    The sides are looked at one by one, so that a difference between them is no clumping. What a row says weighs as
+    much as the documents that it is in, and the mean of the rows of about its frequency (an octave) `weight`.
+
+    Args:
+        f: (rows, sides) frequencies, like all that follows,
+        documents: how many documents have it,
+        squares: sums over documents of squared frequencies.
+        concentration: see `excess`.
+        weight: of the octave's mean, in documents.
+    """
+    total, m = f.sum(axis=1), documents.sum(axis=1)
+    raw = 1 + excess(f, squares, concentration).sum(axis=1) / np.maximum(total, 1)
+    octave = np.log2(np.maximum(total, 1)).astype(np.int64)
+    mean = np.bincount(octave, raw) / np.maximum(np.bincount(octave), 1) if len(octave) else np.ones(1)
+    return np.maximum((m * raw + weight * mean[octave]) / (m + weight), 1)
+
+
+def chi_square_tail(x: Floats) -> Floats:
+    """Return the probability that a chi-square variable of one degree of freedom is above x.
+
+    >>> chi_square_tail(np.array([3.841459])).round(6).tolist()
+    [0.05]
+    """
+    return erfc(np.sqrt(x / 2))
+
+
+def benjamini_hochberg(p: Floats) -> Floats:
+    """Return the smallest false discovery rate at which each row is a discovery.
+
+    >>> benjamini_hochberg(np.array([0.01, 0.5, 0.02])).round(3).tolist()
+    [0.03, 0.5, 0.03]
+    """
+    order = np.argsort(-p, kind="stable")
+    ranks = np.arange(len(p), 0, -1)
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(np.minimum.accumulate(p[order] * len(p) / ranks), 1)
+    return adjusted
