@@ -155,10 +155,6 @@ LINE_ORDER: Option[LineOrder] = Option(
 )
 K: Option[int | None] = Option("k", None, "Number of N-grams returned. [default: of relevant ones]", at_least=1)
 PAPERS_K = 8000
-KEYWORD_MIN_COUNT: Option[int] = Option(
-    "min_count", 2, "Leave out N-grams that both corpora together have less often.", at_least=1
-)
-MIN_DOCUMENTS: Option[int] = Option("min_documents", 2, "Leave out N-grams that fewer documents have.", at_least=1)
 KEYWORD_SORT: Option[KeywordSort] = Option(
     "sort",
     "conservative",

@@ -7,9 +7,9 @@ from collections import Counter
 
 import numpy as np
 import pyarrow as pa
+from raregram.measure.compare import Comparison
 
 from raregram.corpus.concordance import Concordance, Line
-from raregram.measure.compare import Comparison
 
 SEA = (  # Melville, Moby-Dick, chapter 1
     "Call me Ishmael. Some years ago - never mind how long precisely - having little or no money in my purse , and "
@@ -81,7 +81,7 @@ def made(ngrams, f, df, tokens, documents, names=("sea", "land")):
         "repeats": pa.array(repeats, pa.string()),
     }  # fmt: skip
     table = pa.table({name: pa.array(column) for name, column in columns.items()})
-    return Comparison(names, tokens, documents, table.sort_by([("conservative", "descending")]))
+    return Comparison(table.sort_by([("conservative", "descending")]), names, tokens, documents)
 
 
 def large(rows=20_000, seed=0):

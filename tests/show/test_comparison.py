@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from itertools import combinations
 
 import pyarrow.parquet as pq
@@ -173,6 +174,6 @@ def test_without_matplotlib_there_is_a_page_and_a_warning(tmp_path, monkeypatch)
 
 def test_an_empty_table_is_written(tmp_path):
     comparison, _ = counted()
-    empty = type(comparison)(comparison.names, comparison.tokens, comparison.documents, comparison.table[:0])
+    empty = replace(comparison, table=comparison.table[:0])
     write_comparison(empty, {}, tmp_path)
     assert len(pq.read_table(tmp_path / "table.parquet")) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -21,8 +22,10 @@ from raregram.errors import ParameterError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from raregram.corpus.concordance import Concordance
     from raregram.measure.compare import Comparison
     from raregram.show.comparison.page import Lines
+    from raregram.text.tokenize import Tokenizer
 
 PLAIN_WIDTH = 110  # columns of a line where standard output is no terminal
 
@@ -31,15 +34,20 @@ def compare(
     sources: Annotated[list[str], argument(help="Two corpora, or one with --by: files, folders or globs.")],
     cut_by: cli.By = None,
     names: Annotated[
-        str | None, described(help="Names of both corpora, e.g. 'fiction,news'. [default: those of the files]")
+        str | None,
+        described(
+            help="Names of both corpora, e.g. 'fiction,news', or with --by the samples to compare: two, or one with "
+            "the rest. [default: those of the files; with --by each with the rest]"
+        ),
     ] = None,
     n: Annotated[str, option("--n", "-n", help="Lengths of N-grams.")] = "1-5",
-    min_count: Annotated[int, option(help=options.KEYWORD_MIN_COUNT.help)] = options.KEYWORD_MIN_COUNT.default,
-    min_documents: Annotated[int, option(help=options.MIN_DOCUMENTS.help)] = options.MIN_DOCUMENTS.default,
+    min_count: Annotated[int, option(help=options.COMPARED_COUNT.help)] = options.COMPARED_COUNT.default,
+    min_documents: Annotated[int, option(help=options.COMPARED_DOCUMENTS.help)] = options.COMPARED_DOCUMENTS.default,
     tokenize: cli.Tokenize = "words",
     lower: cli.Lower = options.LOWER.default,
     format: cli.Format = None,  # noqa: A002 - the option's name
     split: cli.Split = options.SPLIT.default,
+    on_error: cli.OnError = options.ON_ERROR.default,
     out: Annotated[
         str | None,
         described(
@@ -71,18 +79,28 @@ def compare(
     Another: raregram compare speeches.jsonl --by party -n 1-3
     """
     from raregram.measure.listing import top_rows
+    from raregram.text.tokenize import Tokenizer
 
     if negative and lockwords:
         raise ParameterError("--negative and --lockwords exclude each other")
     if cut_by is None and len(sources) != 2:
         raise ParameterError(f"compare takes two corpora, or one with --by; got {len(sources)}")
     kind: options.KeywordKind = "negative" if negative else "lockword" if lockwords else "positive"
-    reading: dict[str, Any] = {"tokenize": tokenize, "lower": lower, "format": format, "split": split}
-    counting: dict[str, Any] = {
-        "n": cli.parse_lengths(n), "min_count": min_count, "min_documents": min_documents,
-        "memory_limit": cli.parse_memory(memory_limit, engine, "compare"),
+    reading: dict[str, Any] = {"format": format, "split": split, "on_error": on_error}
+    settings: dict[str, Any] = {
+        **reading, "n": cli.parse_lengths(n), "min_count": min_count, "min_documents": min_documents, "lower": lower,
+        "tokenize": tokenize, "memory_limit": cli.parse_memory(memory_limit, engine, "compare"),
     }  # fmt: skip
-    found = _compare(sources, cut_by, cli.parse_names(names), {**counting, **reading}, quiet)
+    chosen = cli.parse_names(names)
+    if engine == "spark":
+        from raregram.cli.clusters import spark_cluster
+
+        with spark_cluster(master, spark, quiet) as cluster:
+            found = _compare(
+                sources, cut_by, chosen, {**settings, "engine": "spark", "session": cluster.session}, True
+            )
+    else:
+        found = _compare(sources, cut_by, chosen, settings, quiet)
     for comparison in found:
         rows = top_rows(comparison.table, kind, sort, top, repeats)
         if as_json:
@@ -90,54 +108,53 @@ def compare(
         else:
             _print(comparison, rows, sort)
     if out is not None:
-        _write(out, found, lambda: _find_lines(sources, cut_by, found, reading, quiet), quiet)
+        tokenizer = Tokenizer("words", tokenize, lower)
+        _write(out, found, lambda: _find_lines(sources, cut_by, found, tokenizer, reading, quiet), quiet)
 
 
 def _compare(
     sources: list[str], by: str | None, names: list[str] | None, settings: dict[str, Any], quiet: bool
 ) -> list[Comparison]:
-    """Return the comparison of two corpora, or of each sample of one with the rest."""
-    from raregram.measure.compare import compare as compare_corpora
+    """Return the comparison of two corpora, or of two samples of one, or of each with the rest."""
+    from raregram.measure.compare import compare as compare_two
+    from raregram.measure.compare import compare_each
     from raregram.show.progress import progress
 
-    a, b = (sources, None) if by is not None else (sources[0], sources[1])
     with progress("counted {:,} documents", quiet) as tick:
-        found = compare_corpora(a, b, by=by, names=names, progress=tick, **settings)
-    return list(found.values()) if isinstance(found, dict) else [found]
+        if by is None:
+            return [compare_two(*sources, names=names, progress=tick, **settings)]
+        if names is None:
+            return list(compare_each(sources, by=by, progress=tick, **settings))
+        return [compare_two(sources, by=by, names=names, progress=tick, **settings)]
 
 
 def _find_lines(
-    sources: list[str], by: str | None, found: list[Comparison], reading: dict[str, Any], quiet: bool
-) -> list[Lines]:
-    """Return the concordance lines of the strongest rows of each comparison, after one pass over each corpus."""
-    from raregram.corpus.concordance import Concordance, concordance, sample_concordances
+    sources: list[str], by: str | None, found: list[Comparison], tokenizer: Tokenizer, reading: dict[str, Any],
+    quiet: bool,
+) -> list[Lines]:  # fmt: skip
+    """Return the concordance lines of the strongest rows of each comparison, after one pass over each corpus.
+
+    A count file has no lines.
+    """
+    from raregram.corpus.concordance import sample_concordances
     from raregram.corpus.documents import Options
-    from raregram.show.comparison import LINES, rows_with_lines
+    from raregram.corpus.log import ReadingLog
+    from raregram.counts.storage import is_raregram_file
+    from raregram.show.comparison import LINES, rows_with_lines, with_rest
     from raregram.show.progress import progress
-    from raregram.text.tokenize import Tokenizer
 
     wanted = [rows_with_lines(comparison.table) for comparison in found]
     ngrams = list(dict.fromkeys(ngram for some in wanted for ngram in some))
-    if not ngrams:
-        return [{} for _ in found]
-    read = Options(format=reading["format"], split=reading["split"], by=by)
+    corpora = [sources] if by is not None else [[source] for source in sources]
+    samples: dict[str, dict[str, Concordance]] = {}
     with progress("read {:,} documents for lines", quiet) as tick:
-        settings: dict[str, Any] = {
-            "tokenizer": Tokenizer("words", reading["tokenize"], reading["lower"]), "lines": LINES, "options": read,
-            "progress": tick,
-        }  # fmt: skip
-        if by is None:
-            first, second = (concordance(source, ngrams, **settings) for source in sources)
-            return [{ngram: (first[ngram], second[ngram]) for ngram in wanted[0]}]
-        samples = sample_concordances(sources, ngrams, **settings)
-    every: list[Lines] = []
-    for comparison, some in zip(found, wanted, strict=True):
-        name = comparison.names[0]
-        others = [of_sample for sample, of_sample in samples.items() if sample != name]
-        every.append(
-            {ngram: (samples[name][ngram], sum((o[ngram] for o in others), Concordance())) for ngram in some}
-        )
-    return every
+        for name, corpus in zip(found[0].names, corpora, strict=False):
+            if not ngrams or any(map(is_raregram_file, filter(os.path.isfile, corpus))):
+                continue
+            read = Options(reading["format"], reading["split"], by=by, log=ReadingLog(reading["on_error"]))
+            some = sample_concordances(corpus, ngrams, options=read, tokenizer=tokenizer, lines=LINES, progress=tick)
+            samples |= {sample or name: lines for sample, lines in some.items()}
+    return [with_rest(samples, comparison.names, some) for comparison, some in zip(found, wanted, strict=True)]
 
 
 def _write(out: str, found: list[Comparison], lines: Callable[[], list[Lines]], quiet: bool) -> None:

@@ -65,7 +65,7 @@ def as_html(names: tuple[str, str], table: pa.Table, top: int = 10) -> str:
     rows = [
         (
             [row["ngram"], *(f"{row[f'per_million_{side}']:,.1f}" for side in "ab"),
-             *(f"{row[f'documents_{side}']:,}" for side in "ab"), f"{row['log2_ratio']:+.2f}"],
+             *(f"{row[f'documents_{side}'] or 0:,}" for side in "ab"), f"{row['log2_ratio']:+.2f}"],
             *(row[name] / (scale or 1) for name in ("low", "log2_ratio", "high")),
         )
         for part in parts

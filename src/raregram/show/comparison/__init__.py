@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Mapping
 from itertools import zip_longest
 from pathlib import Path
 
 import pyarrow as pa
 
 from raregram.atomic import atomic_path, write_errors_named
+from raregram.corpus.concordance import Concordance
 from raregram.errors import MissingExtraError, RaregramWarning
 from raregram.measure.compare import Comparison
 from raregram.measure.listing import top_rows
@@ -27,6 +29,19 @@ def rows_with_lines(table: pa.Table) -> list[str]:
     """Return the N-grams whose lines a page shows, the strongest of each kind first."""
     kinds = [top_rows(table, kind, top=most)["ngram"].to_pylist() for kind, most in WITH_LINES.items()]
     return [ngram for some in zip_longest(*kinds) for ngram in some if ngram is not None]
+
+
+def with_rest(
+    samples: Mapping[str, Mapping[str, Concordance]], names: tuple[str, str], ngrams: Iterable[str]
+) -> Lines:
+    """Return the lines of two corpora; one that is no sample is all of the others together."""
+    others = [names[1]] if names[1] in samples else [name for name in samples if name != names[0]]
+    none = Concordance()
+
+    def of(sample: str, ngram: str) -> Concordance:
+        return samples.get(sample, {}).get(ngram, none)
+
+    return {n: (of(names[0], n), sum((of(name, n) for name in others), none)) for n in ngrams} if samples else {}
 
 
 def write_comparison(comparison: Comparison, lines: Lines, folder: Path) -> Path:

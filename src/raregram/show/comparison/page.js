@@ -45,7 +45,7 @@ async function start() {
   setTheme(read("theme") ?? "auto");
   const [head, ...rows] = (await inflate($("data").textContent)).split("\n");
   facts = JSON.parse(head);
-  for (const [name, values] of Object.entries(facts.columns)) table[name] = typeof values[0] === "number" || SIGNED.has(name) ? Float64Array.from(values, value) : values;
+  for (const [name, values] of Object.entries(facts.columns)) table[name] = ["ngram", "kind", "repeats"].includes(name) ? values : Float64Array.from(values, (x) => (x === null ? NaN : value(x)));
   derive();
   for (const row of rows.filter(Boolean)) {
     const [index, names, ...sides] = JSON.parse(row);
@@ -82,7 +82,7 @@ const sentence = (row) => {
 function drawHead() {
   const { names, tokens, rows } = facts;
   $("names").append(...names.flatMap((name, side) => [...(side ? [" ", make("span", { class: "soft" }, "against"), " "] : []), make("span", { class: "ab"[side] }, make("i"), make("bdi", {}, shown(name)), " ",
-    make("small", { class: "soft" }, `${count(tokens[side])} words, ${count(facts.documents[side])} documents`))]));
+    make("small", { class: "soft" }, `${count(tokens[side])} words${facts.documents[side] ? `, ${count(facts.documents[side])} documents` : ""}`))]));
   $("note").textContent = rows > table.ngram.length ? `The table has ${count(rows)} rows; this page shows the ${count(table.ngram.length)} with the strongest evidence. All of them are in table.csv and table.parquet.` : "";
   $("kinds").append(...Object.entries(KINDS).map(([kind, text]) => make("button", { type: "button", "data-kind": kind, onclick: () => choose({ kind, ...direction(state.key, kind) }) }, named(text))));
   const longest = table.length.reduce((a, b) => Math.max(a, b), 0);
@@ -376,7 +376,7 @@ function whisker(low, middle, high) {
 
 function drawSide(row, name, side) {
   const f = table[`f_${name}`][row], has = table[`documents_${name}`][row], all = facts.documents[side];
-  const summary = `${count(f)} (${brief(table[`per_million_${name}`][row])} per million) in ${count(has)} of ${count(all)} documents (${brief((100 * has) / (all || 1))} %)`;
+  const summary = `${count(f)} (${brief(table[`per_million_${name}`][row])} per million)${all ? ` in ${count(has)} of ${count(all)} documents (${brief((100 * has) / all)} %)` : ""}`;
   const head = make("h3", { class: name }, make("i"), make("bdi", {}, shown(facts.names[side])), " ", make("span", { class: "soft" }, summary));
   const kept = lines.get(row)?.[side];
   if (!f) return [head];
