@@ -16,6 +16,8 @@ after) a name, or one of two collections of text. The tour:
     rg.heat_map(model, "She lives in Oslo.")   # a text in colours, in a notebook
     rg.kwic("articles/", "lives in")           # where words occur, with the text around them
 
+    rg.compare("news/", "fiction/")            # the words and phrases that mark one corpus against another
+
     rg.evaluate(model, "test.parquet")         # average precision, F1 and Cllr on tagged documents
     rg.tune(counts, "valid.parquet")           # the best settings on validation documents
 
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from raregram.counts.count import count
     from raregram.counts.table import Counts
     from raregram.measure.calibrate import calibrate
+    from raregram.measure.compare import Comparison, compare, compare_each
     from raregram.measure.evaluate import evaluate
     from raregram.measure.kwic import kwic
     from raregram.measure.rank import rank
@@ -69,7 +72,10 @@ _HOME = {
     "Results": "raregram.measure.results",
     "Settings": "raregram.models.base",
     "Term": "raregram.models.explain",
+    "Comparison": "raregram.measure.compare",
     "calibrate": "raregram.measure.calibrate",
+    "compare": "raregram.measure.compare",
+    "compare_each": "raregram.measure.compare",
     "count": "raregram.counts.count",
     "errors": "raregram.errors",
     "evaluate": "raregram.measure.evaluate",
@@ -86,6 +92,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Comparison",
     "Counts",
     "Explanation",
     "Model",
@@ -94,6 +101,8 @@ __all__ = [
     "Term",
     "__version__",
     "calibrate",
+    "compare",
+    "compare_each",
     "count",
     "errors",
     "evaluate",

@@ -145,6 +145,15 @@ UNSEEN: Option[Unseen] = Option(
 )
 SEED: Option[int] = Option("seed", 0, "Seed of the criterion `random`.")
 
+# --- what is compared --------------------------------------------------------------------------------------------
+COMPARED: Option[tuple[int, int]] = Option("n", (1, 5), "Lengths of N-grams, shortest and longest.", at_most=20)
+COMPARED_COUNT: Option[int] = Option(
+    "min_count", 5, "Leave out N-grams that were seen less often, in both corpora together.", at_least=1
+)
+COMPARED_DOCUMENTS: Option[int] = Option(
+    "min_documents", 2, "Leave out N-grams that are in fewer documents.", at_least=1
+)
+
 # --- what is measured --------------------------------------------------------------------------------------------
 LEVEL: Option[float] = Option("level", 0.95, "The probability that an interval is meant to cover.")
 TOP: Option[int] = Option("top", 20, "Number of N-grams to print.", at_least=1)

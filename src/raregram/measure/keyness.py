@@ -1,6 +1,6 @@
 """The measures of keyness: how much more an N-gram is used in one corpus than in another. Pure functions of arrays.
 
-An N-gram was seen `f_a` times among the `n_a` N-grams of its length in the corpus A, and `f_b` times among `n_b` in B.
+An N-gram was seen `f_a` times among the `n_a` N-grams of its length in corpus A, and `f_b` times among `n_b` in B.
 
 ====================  ==========================================================================================
 function              formula
@@ -34,6 +34,8 @@ ZERO = 0.5  # stands for a frequency of 0 where one is divided by
 SIMPLE_MATHS_K = 1.0  # per million
 DIRICHLET = 500.0  # sightings that the prior of Fightin' Words weighs
 OCTAVE_WEIGHT = 2.0  # documents that the mean design effect of an octave weighs
+LENGTH_DOUBT = 0.5  # 4 r**2, with r a usual correlation of a word's rate with the length of documents
+TINY = 1e-9
 
 
 def log_ratio(f_a: Ints, f_b: Ints, n_a: float, n_b: float) -> Floats:
@@ -65,7 +67,7 @@ def conservative_ratio(
     """Return the limit of the log2 ratio that is nearer to 0; `rows` is by how many tests alpha is divided.
 
     >>> conservative_ratio(np.array([80, 3]), np.array([10, 1]), 1000, 1000, rows=2).round(3).tolist()
-    [1.849, 0.0]
+    [1.934, 0.0]
     """
     tail, offset = alpha / max(len(f_a) if rows is None else rows, 1) / 2, math.log2(n_b / n_a)
     pairs, where = np.unique(np.stack([f_a, f_b], axis=1), axis=0, return_inverse=True)  # few of them are distinct
@@ -109,7 +111,7 @@ def fightin_words(f_a: Ints, f_b: Ints, n_a: float, n_b: float, prior: float = D
     """Return the z-score of the log odds ratio; the prior of each N-gram is its share of both corpora.
 
     >>> fightin_words(np.array([30, 0]), np.array([10, 0]), 1000, 1000, prior=100).round(3).tolist()
-    [2.96, 0.0]
+    [2.952, 0.0]
     """
     pseudo = prior * (f_a + f_b) / (n_a + n_b)
     a, b = f_a + pseudo, f_b + pseudo
@@ -131,25 +133,43 @@ def excess(f: Ints, squares: Ints, concentration: npt.ArrayLike) -> Floats:
 
 
 def design_effect(
-    f: Ints, documents: Ints, squares: Ints, concentration: npt.ArrayLike, weight: float = OCTAVE_WEIGHT
+    f: Ints, documents: Ints, squares: Ints, concentration: Floats, all_documents: Ints, weight: float = OCTAVE_WEIGHT
 ) -> Floats:
     """Return by how much clumping in documents widens the variance of each row's frequencies; at least 1.
 
     The sides are looked at one by one, so that a difference between them is no clumping. What a row says weighs as
     much as the documents that it is in, and the mean of the rows of about its frequency (an octave) `weight`.
 
+    Where documents differ in length, a word that short ones use more than long ones seems to clump less than it does,
+    and the other way round; nothing but the sums of f_d squared is known, so what chance gives is then known only
+    about. So the more of the sum chance gives, the more the mean of the octave counts.
+
     Args:
         f: (rows, sides) frequencies, like all that follows,
         documents: how many documents have it,
         squares: sums over documents of squared frequencies.
-        concentration: see `excess`.
+        concentration: (sides,) see `excess`.
+        all_documents: (sides,) number of documents.
         weight: of the octave's mean, in documents.
     """
-    total, m = f.sum(axis=1), documents.sum(axis=1)
-    raw = 1 + excess(f, squares, concentration).sum(axis=1) / np.maximum(total, 1)
-    octave = np.log2(np.maximum(total, 1)).astype(np.int64)
-    mean = np.bincount(octave, raw) / np.maximum(np.bincount(octave), 1) if len(octave) else np.ones(1)
-    return np.maximum((m * raw + weight * mean[octave]) / (m + weight), 1)
+    total, m = np.maximum(f.sum(axis=1), 1), documents.sum(axis=1)
+    raw = 1 + excess(f, squares, concentration).sum(axis=1) / total
+    octave = np.log2(total).astype(np.int64)
+    mean = (np.bincount(octave, raw) / np.maximum(np.bincount(octave), 1))[octave]
+    pulled = (m * raw + weight * mean) / (m + weight)
+    unequal = 1 - 1 / np.maximum(np.mean(all_documents * concentration), 1)  # 0 if all documents have the same length
+    doubt = LENGTH_DOUBT * unequal * (f * (f - 1.0) * concentration).sum(axis=1) / total
+    known = np.maximum(mean - 1, TINY) / (np.maximum(mean - 1, TINY) + doubt)
+    return np.asarray(np.maximum(known * pulled + (1 - known) * mean, 1))
+
+
+def small_sample(f: Ints, design: Floats, n_a: float, n_b: float) -> Floats:
+    """Return Williams's correction, by which G2 is divided as well: of few sightings it is too large.
+
+    q = 1 + (1 / p_a + 1 / p_b - 1) / (6 f / D), with the shares p of the two corpora (Williams 1976).
+    """
+    total = n_a + n_b
+    return np.asarray(1 + (total / n_a + total / n_b - 1) * design / (6 * np.maximum(f, 1)))
 
 
 def chi_square_tail(x: Floats) -> Floats:

@@ -1,0 +1,292 @@
+"""The ratio of rare phrases: an estimate that is pulled towards what the parts of an N-gram say.
+
+Of f sightings of an N-gram, corrected for clumping (f / D), those in the corpus A are binomial with the probability
+p = n_a r / (n_a r + n_b), r being its ratio. A prior for p is a beta distribution with the mean log ratio
+
+    b + w1 max(prefix, suffix) + w2 min(prefix, suffix) + w3 middle
+
+of the estimates of its parts, from which its own sightings are taken away, and with a strength s (a number of
+sightings): log s = c0 + c1 log(f / D) + c2 log(variance of the parts). All b, w and c are those of the highest
+marginal likelihood, fitted for each length; words have b, c0 and c1 alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from raregram.measure.keyness import Floats, Ints, design_effect
+from raregram.measure.special import beta_interval, digamma, log_beta, trigamma
+
+FITTED_ROWS = 5_000  # of each length, at most
+NEUTRAL = 1.0  # sightings with the ratio 1 that every prior has
+CAUTION = 4.0  # sightings with the ratio 1 that are added to the posterior for the ratio that is shown
+WEAK = 2.0  # sightings with the ratio 1 that are all the prior where rows are ranked
+Z = 1.645  # one-sided 95 %
+INSIDE = 0.8  # of an N-gram's sightings: so many within a longer one make it a part of that
+LARGEST_STRENGTH = 20.0  # logarithm
+
+Order = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """All N-grams of one length in two corpora; their parts are among the rows of the shorter lengths."""
+
+    keys: npt.NDArray[np.int32]  # (rows, length) codes of items
+    f: Ints  # (rows, 2) frequencies, and so
+    documents: Ints  # in how many documents
+    squares: Ints  # sum over documents of squared frequencies
+    sizes: Ints  # (2,) number of N-grams of this length
+    all_documents: Ints  # (2,)
+    concentration: Floats  # (2,) chance that two N-grams of a corpus are of one document
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def length(self) -> int:
+        """The number of items of the N-grams."""
+        return int(self.keys.shape[1])
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Where the parts of N-grams of one length are among the rows of shorter lengths."""
+
+    prefix: Order  # (rows,)
+    suffix: Order
+    middle: Order | None  # None: of two items nothing is between
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """The posterior of the ratios of N-grams of one length, in nats."""
+
+    x: Floats  # (rows, 2) frequencies over the design effect
+    prior: Floats  # (rows, 2) shapes of the prior
+    design: Floats  # (rows,)
+    offset: float  # log(n_a / n_b)
+    parameters: Floats
+
+    def mean_and_variance(self, prior: Floats, less: Floats | float = 0.0) -> tuple[Floats, Floats]:
+        """Return mean and variance of the log ratio, without some of the (effective) sightings."""
+        a, b = (np.maximum(self.x - less, 0) + prior).T
+        return digamma(a) - digamma(b) - self.offset, trigamma(a) + trigamma(b)
+
+    def interval(self) -> tuple[Floats, Floats]:
+        """Return both ends of the 95 % interval of the log ratio."""
+        low, high = beta_interval(*(self.x + self.prior).T)
+        return low - self.offset, high - self.offset
+
+    def shown(self, low: Floats, high: Floats) -> Floats:
+        """Return the log ratio that is shown: the log odds of the posterior mean, with a few more neutral sightings.
+
+        Without these, the ratio of what one corpus never has is that of its prior; so it is nearer to what a new
+        sample would show. It stays within the interval.
+        """
+        a, b = (self.x + self.prior + neutral(self.offset, CAUTION)).T
+        return np.asarray(np.clip(np.log(a / b) - self.offset, low, high))
+
+    def conservative(self) -> Floats:
+        """Return the end of the interval by which rows are ranked: that nearer to 0, and 0 if it holds 0."""
+        mean, variance = self.mean_and_variance(neutral(self.offset, WEAK))
+        return np.sign(mean) * np.maximum(np.abs(mean) - Z * np.sqrt(variance), 0)
+
+    def beyond(self) -> Floats:
+        """Return by how much the estimate differs from the prior, which is what the parts say."""
+        mean, _ = self.mean_and_variance(self.prior)
+        before, _ = self.mean_and_variance(self.prior, less=np.inf)
+        return mean - before
+
+
+def find_parts(lengths: Sequence[Rows]) -> list[Parts | None]:
+    """Return the parts of the rows of each length, from 1 on; single items have none."""
+    items = 1 + max((int(rows.keys.max(initial=0)) for rows in lengths), default=0)
+    tables: list[tuple[Ints, Order]] = []  # of each length: pairs of (row of its prefix, last item), in order
+
+    def walk(keys: npt.NDArray[np.int32]) -> Order:
+        row = np.zeros(len(keys), dtype=np.intp)
+        for column, (pairs, order) in zip(keys.T, tables, strict=False):
+            row = order[np.searchsorted(pairs, row * items + column)]
+        return row
+
+    found: list[Parts | None] = []
+    for rows in lengths:
+        prefix = walk(rows.keys[:, :-1])
+        pairs = prefix * items + rows.keys[:, -1]
+        order = np.argsort(pairs)
+        before = found[-1] if found else None
+        parts = Parts(prefix, walk(rows.keys[:, 1:]), before.suffix[prefix] if before else None)
+        found.append(parts if rows.length > 1 else None)
+        tables.append((pairs[order], order))
+    return found
+
+
+def estimate(lengths: Sequence[Rows], parts: Sequence[Parts | None]) -> list[Estimates]:
+    """Return the estimates of N-grams of each length, from 1 on."""
+    done: list[Estimates] = []
+    for rows, of_rows in zip(lengths, parts, strict=True):
+        design = _design(rows)
+        x = rows.f / design[:, None]
+        features, spread = _features(rows, of_rows, lengths, done)
+        evidence = np.column_stack([np.ones(len(x)), np.log(x.sum(axis=1)), *spread])
+        offset = float(np.log(rows.sizes[0] / rows.sizes[1]))
+        parameters = _fit(x, features, evidence, offset)
+        log_odds, log_strength = _linear(parameters, features, evidence, offset)
+        prior = _shapes(log_odds, log_strength, offset)
+        done.append(Estimates(x, prior, design, offset, parameters))
+    return done
+
+
+def _design(rows: Rows) -> Floats:
+    """Return the design effect of each row, by those corpora of which more than one document is known."""
+    known = np.flatnonzero(rows.all_documents > 1)
+    if not len(known):
+        return np.ones(len(rows))
+    spread = (rows.f[:, known], rows.documents[:, known], rows.squares[:, known])
+    return design_effect(*spread, rows.concentration[known], rows.all_documents[known])
+
+
+def _features(
+    rows: Rows, parts: Parts | None, lengths: Sequence[Rows], done: Sequence[Estimates]
+) -> tuple[Floats, list[Floats]]:
+    """Return the terms of the prior log ratio, and the logarithm of the variance of the parts, if there are any."""
+    one = np.ones(len(rows))
+    if parts is None:
+        return one[:, None], []
+    (prefix, v_prefix), (suffix, v_suffix) = (_without(rows.f, row, done[-1]) for row in (parts.prefix, parts.suffix))
+    terms = [one, np.maximum(prefix, suffix), np.minimum(prefix, suffix)]
+    if parts.middle is not None:
+        terms.append(_without(rows.f, parts.middle, done[-2])[0])
+    return np.column_stack(terms), [np.log((v_prefix + v_suffix) / 2)]
+
+
+def _without(f: Ints, row: Order, part: Estimates) -> tuple[Floats, Floats]:
+    """Return mean and variance of a part's log ratio without the sightings of the N-grams that it is a part of."""
+    less = Estimates(part.x[row], part.prior[row], part.design[row], part.offset, part.parameters)
+    return less.mean_and_variance(less.prior, f / less.design[:, None])
+
+
+def _linear(parameters: Floats, features: Floats, evidence: Floats, offset: float) -> tuple[Floats, Floats]:
+    """Return the log odds that a sighting is in A, and the logarithm of the strength, by the prior."""
+    weights, strengths = np.split(parameters, [features.shape[1]])
+    return np.asarray(features @ weights + offset), np.clip(evidence @ strengths, -5, LARGEST_STRENGTH)
+
+
+def _shapes(log_odds: Floats, log_strength: Floats, offset: float) -> Floats:
+    """Return the shapes of the prior: those that the parts say, and a few sightings with the ratio 1."""
+    of_parts = np.exp(log_strength)[:, None] * _shares(np.column_stack([log_odds, -log_odds]))
+    return np.asarray(of_parts + neutral(offset))
+
+
+def neutral(offset: float, sightings: float = NEUTRAL) -> Floats:
+    """Return so many sightings, in A and in B, as chance would spread them: log(n_a / n_b) is the offset."""
+    return sightings * _shares(np.array([offset, -offset]))
+
+
+def _shares(log_odds: Floats) -> Floats:
+    return np.asarray(1 / (1 + np.exp(-log_odds)))
+
+
+def _fit(x: Floats, features: Floats, evidence: Floats, offset: float) -> Floats:
+    """Return the parameters of the highest marginal likelihood; a weak pull to the start keeps small tables sane."""
+    start = np.zeros(features.shape[1] + evidence.shape[1])
+    if features.shape[1] > 1:
+        start[1:3] = 0.5
+    start[features.shape[1]] = 1.0
+    if len(x) > FITTED_ROWS:
+        some = np.random.default_rng(0).choice(len(x), FITTED_ROWS, replace=False)
+        x, features, evidence = x[some], features[some], evidence[some]
+    n, size = x.sum(axis=1), max(len(x), 1)
+
+    def loss(parameters: Floats) -> tuple[float, Floats]:
+        log_odds, log_strength = _linear(parameters, features, evidence, offset)
+        shapes = _shapes(log_odds, log_strength, offset)
+        s = shapes.sum(axis=1)
+        likelihood = log_beta(*(x + shapes).T) - log_beta(*shapes.T)
+        slope = (digamma(x + shapes) - digamma(shapes)) - (digamma(n + s) - digamma(s))[:, None]
+        of_parts = shapes - neutral(offset)
+        by_odds = (slope[:, 0] - slope[:, 1]) * of_parts[:, 0] * of_parts[:, 1] / of_parts.sum(axis=1)
+        by_strength = (slope * of_parts).sum(axis=1)
+        pull = parameters - start
+        gradient = np.concatenate([by_odds @ features, by_strength @ evidence])
+        return float(pull @ pull / 2 - likelihood.sum()) / size, (pull - gradient) / size
+
+    return minimise(loss, start)
+
+
+def find_repeats(
+    lengths: Sequence[Rows], parts: Sequence[Parts | None], estimates: Sequence[Estimates], shortest: int = 1
+) -> list[Ints]:
+    """Return for each row the row that makes it redundant, or -1; they are numbered from the shortest length on.
+
+    A row says nothing new if a part of it is as strong: its conservative end is as far from 0. And it is a fragment
+    if 80 % of its sightings are within a longer row that is shown. Sightings are those in the corpus that it marks.
+    """
+    first = np.cumsum([0] * shortest + [len(rows) for rows in lengths[shortest - 1 :]])
+    signed = [found.conservative() for found in estimates]
+    side = [(found.x[:, 0] * np.exp(-found.offset) < found.x[:, 1]).astype(np.intp) for found in estimates]
+    repeats = [np.full(len(rows), -1, dtype=np.int64) for rows in lengths]
+    best = [np.stack([values, -values], axis=1) for values in signed]  # of a row and of its parts, for both corpora
+    holder = [np.repeat(np.arange(len(rows))[:, None] + first[k], 2, axis=1) for k, rows in enumerate(lengths)]
+    for k in range(shortest, len(lengths)):
+        of_rows, every = parts[k], np.arange(len(lengths[k]))
+        assert of_rows is not None
+        own = best[k].copy()
+        for part in (of_rows.prefix, of_rows.suffix):
+            stronger = best[k - 1][part] >= best[k]
+            best[k] = np.where(stronger, best[k - 1][part], best[k])
+            holder[k] = np.where(stronger, holder[k - 1][part], holder[k])
+        same = best[k][every, side[k]] >= np.maximum(own[every, side[k]], 0)
+        redundant = same & (holder[k][every, side[k]] != every + first[k])
+        repeats[k][redundant] = holder[k][every, side[k]][redundant]
+    for k in range(len(lengths) - 1, shortest - 1, -1):
+        shown = np.flatnonzero((repeats[k] < 0) & (signed[k] != 0))
+        for length, row in _inside(shown, k, parts, shortest):
+            f, f_long = lengths[length].f[row, side[k][shown]], lengths[k].f[shown, side[k][shown]]
+            covered = (f_long >= INSIDE * f) & (repeats[length][row] < 0) & (side[length][row] == side[k][shown])
+            repeats[length][row[covered]] = shown[covered] + first[k]
+    return repeats
+
+
+def _inside(rows: Order, k: int, parts: Sequence[Parts | None], shortest: int) -> Iterator[tuple[int, Order]]:
+    """Yield the parts of rows, of each length down to the shortest: the index of the length, and the row of each."""
+    here = [rows]
+    for length in range(k, shortest - 1, -1):
+        of_rows = parts[length]
+        assert of_rows is not None
+        here = [of_rows.prefix[here[0]], *(of_rows.suffix[row] for row in here)]
+        yield from ((length - 1, row) for row in here)
+
+
+def minimise(loss: Callable[[Floats], tuple[float, Floats]], start: Floats, steps: int = 200) -> Floats:
+    """Return where a function is lowest, given it with its gradient, by the method of Broyden and others (BFGS).
+
+    >>> minimise(lambda x: (float((x - 3) @ (x - 3)), 2 * (x - 3)), np.zeros(2)).round(6).tolist()
+    [3.0, 3.0]
+    """
+    x, inverse = start.copy(), np.eye(len(start))
+    value, gradient = loss(x)
+    for _ in range(steps):
+        direction = -inverse @ gradient
+        slope = float(direction @ gradient)
+        if slope > -1e-10:
+            break
+        size, new_value = min(1.0, 1 / float(np.abs(direction).max())), np.inf
+        while new_value > value + 1e-4 * size * slope and size > 1e-6:
+            new_value, new_gradient = loss(x + size * direction)
+            size /= 2
+        if new_value > value - 1e-7:
+            break
+        size *= 2
+        step, change = size * direction, new_gradient - gradient
+        x, value, gradient = x + step, new_value, new_gradient
+        curvature = float(step @ change)
+        if curvature > 1e-14:
+            left = np.eye(len(x)) - np.outer(step, change) / curvature
+            inverse = left @ inverse @ left.T + np.outer(step, step) / curvature
+    return x
