@@ -167,7 +167,7 @@ PAPERS_K = 8000
 KEYWORD_SORT: Option[KeywordSort] = Option(
     "sort",
     "conservative",
-    "What rows are ranked by: the end of the log2 ratio nearer to 0, or another column of the table: "
+    "What rows are ranked by: the end of the ratio that is nearer to 1, or another column of the table: "
     + ", ".join(get_args(KeywordSort)[1:])
     + ".",
     get_args(KeywordSort),

@@ -7,9 +7,9 @@ from collections import Counter
 
 import numpy as np
 import pyarrow as pa
-from raregram.measure.compare import Comparison
 
 from raregram.corpus.concordance import Concordance, Line
+from raregram.measure.compare import Comparison
 
 SEA = (  # Melville, Moby-Dick, chapter 1
     "Call me Ishmael. Some years ago - never mind how long precisely - having little or no money in my purse , and "

@@ -49,7 +49,7 @@ def test_the_first_rows_are_those_of_a_plain_sort(kind, sort):
 
 
 def test_an_unknown_measure_is_named():
-    with pytest.raises(ParameterError, match=r"sort parameter .* must be one of 'conservative'"):
+    with pytest.raises(ParameterError, match=r"sort parameter .* must be one of .*'conservative'"):
         top_rows(counted()[0].table, sort="mi")
 
 

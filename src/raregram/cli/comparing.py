@@ -96,9 +96,8 @@ def compare(
         from raregram.cli.clusters import spark_cluster
 
         with spark_cluster(master, spark, quiet) as cluster:
-            found = _compare(
-                sources, cut_by, chosen, {**settings, "engine": "spark", "session": cluster.session}, True
-            )
+            settings |= {"engine": "spark", "session": cluster.session}
+            found = _compare(sources, cut_by, chosen, settings, quiet=True)
     else:
         found = _compare(sources, cut_by, chosen, settings, quiet)
     for comparison in found:
@@ -168,9 +167,9 @@ def _write(out: str, found: list[Comparison], lines: Callable[[], list[Lines]], 
             raise ParameterError("each sample has a table of its own: name a folder with --out, not a file")
         write_results(Results(found[0].table), out, form, "words")
         return
-    for comparison, some in zip(found, lines(), strict=True):
-        folder = Path(out) if len(found) == 1 else Path(out, re.sub(r"[^\w.-]+", "-", comparison.names[0]) or "-")
-        page = write_comparison(comparison, some, folder)
+    for place, (comparison, some) in enumerate(zip(found, lines(), strict=True), 1):
+        folder = "" if len(found) == 1 else f"{place:02}-" + re.sub(r"[^\w.-]+", "-", comparison.names[0])[:60]
+        page = write_comparison(comparison, some, Path(out, folder))
         if not quiet:
             say(f"{page}: {' against '.join(comparison.names)}, {len(comparison.table):,} rows")
 

@@ -9,16 +9,23 @@ import pyarrow.compute as pc
 
 from raregram import drawing
 from raregram.errors import check_choice, check_count, printable
-from raregram.options import KeywordKind, KeywordSort
+from raregram.options import KeywordKind
 
 LOWEST_FIRST = ("p", "q")
-UNSIGNED = ("g2", "g2_design", "f_a", "f_b")  # measures that are high for the keywords of both corpora
+UNSIGNED = (
+    "g2",
+    "g2_design",
+    "f_a",
+    "f_b",
+    "documents_a",
+    "documents_b",
+)  # measures that are high for the keywords of both corpora
 
 
 def top_rows(
     table: pa.Table,
-    kind: KeywordKind = "positive",
-    sort: KeywordSort = "conservative",
+    kind: str = "positive",
+    sort: str = "conservative",
     top: int | None = None,
     repeats: bool = False,
 ) -> pa.Table:
@@ -27,7 +34,7 @@ def top_rows(
     Args:
         table: the table of a `Comparison`.
         kind: "positive" (more in the first corpus), "negative" (more in the second), "lockword" (alike) or "all".
-        sort: the measure. Negative keywords begin with its lowest value, and so do p-values.
+        sort: the column. Negative keywords begin with its lowest value, and so do p-values.
         top: how many rows; None for all.
         repeats: whether rows stay that say no more than another row.
 
@@ -37,7 +44,7 @@ def top_rows(
     ['he', 'she']
     """
     check_choice("kind", "top_rows", kind, get_args(KeywordKind))
-    check_choice("sort", "top_rows", sort, get_args(KeywordSort))
+    check_choice("sort", "top_rows", sort, table.column_names)
     if top is not None:
         check_count("top", "top_rows", top)
     if kind != "all":

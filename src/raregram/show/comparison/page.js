@@ -6,7 +6,7 @@ const LIST = { // the columns: a title, what it means, and digits behind the poi
   per_million_b: ["B per million", "frequency per million words", null],
   log2_ratio: ["log2 ratio", "how many doublings likelier in A than in B: the posterior mean", 2],
   interval: ["95 % interval", "of the log2 ratio"],
-  conservative: ["conservative", "the end of the log2 ratio that is nearer to 0; rows are ranked by it", 2],
+  conservative: ["conservative", "by its own sightings alone: the end of the interval that is nearer to 0, or 0; rows are ranked by it", 2],
   documents_a: ["A documents", "how many documents have it", 0],
   documents_b: ["B documents", "how many documents have it", 0],
   q: ["adjusted p", "false discovery rate of G2 over its design effect", null],
