@@ -88,6 +88,8 @@ def test_a_wrong_call_says_what_to_do(run, folder):
     assert "--n must be a length such as 3" in run("compare", "sea", "land", "-n", "5-1", code=2)
     assert "'conservative', 'log2_ratio'" in run("compare", "sea", "land", "--sort", "mi", code=2)
     assert "nowhere" in run("compare", "sea", "nowhere", code=1)
+    (folder / "file").write_text("")
+    assert "cannot write file" in run("compare", "sea", "land", "--out", "file", code=1)
 
 
 def test_the_library_has_the_same(folder):

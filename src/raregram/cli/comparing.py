@@ -92,6 +92,8 @@ def compare(
         "tokenize": tokenize, "memory_limit": cli.parse_memory(memory_limit, engine, "compare"),
     }  # fmt: skip
     chosen = cli.parse_names(names)
+    if out is not None:
+        _check_out(out, several=cut_by is not None and chosen is None)
     if engine == "spark":
         from raregram.cli.clusters import spark_cluster
 
@@ -156,6 +158,20 @@ def _find_lines(
     return [with_rest(samples, comparison.names, some) for comparison, some in zip(found, wanted, strict=True)]
 
 
+def _check_out(out: str, several: bool) -> None:
+    """Raise if a file or a folder cannot be written: called before work that takes long."""
+    from raregram.atomic import check_target, write_errors_named
+    from raregram.show.write import FORMATS
+
+    if Path(out).suffix.lower() not in FORMATS:
+        with write_errors_named(out):
+            Path(out).mkdir(parents=True, exist_ok=True)
+    elif several:
+        raise ParameterError("each sample has a table of its own: name a folder with --out, not a file")
+    else:
+        check_target(out)
+
+
 def _write(out: str, found: list[Comparison], lines: Callable[[], list[Lines]], quiet: bool) -> None:
     """Write one table to a file, or everything to a folder; several comparisons to a folder each."""
     from raregram.measure.results import Results
@@ -163,8 +179,6 @@ def _write(out: str, found: list[Comparison], lines: Callable[[], list[Lines]], 
     from raregram.show.write import FORMATS, write_results
 
     if form := FORMATS.get(Path(out).suffix.lower()):
-        if len(found) > 1:
-            raise ParameterError("each sample has a table of its own: name a folder with --out, not a file")
         write_results(Results(found[0].table), out, form, "words")
         return
     for place, (comparison, some) in enumerate(zip(found, lines(), strict=True), 1):
