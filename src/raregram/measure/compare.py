@@ -131,16 +131,18 @@ def compare(
     check_count("min_documents", "compare", min_documents)
     limits = (min_count, min_documents)
     if isinstance(b, Mapping):
-        return _with_list(count_samples(a, 1, by, counting), b, names, limits)
+        return _with_list(count_samples(a, 1, by, 1, counting), b, names, limits)
     if b is None:
-        counts = count_samples(a, lengths[1], by, counting)
+        counts = count_samples(a, lengths[1], by, min_count, counting)
         return compare_samples(counts, _two_of(counts, names), lengths, limits)
     if by is not None:
         raise ParameterError("by cuts one corpus into samples: name one corpus, or leave by out")
     named = tuple(names) if names is not None else _default_names(a, b)
     if len(named) != 2:
         raise must_be("names", "compare", "two names", names)
-    return compare_samples(_count_both(a, b, lengths[1], counting), (NUMERATOR, None), lengths, limits, named)
+    return compare_samples(
+        _count_both(a, b, lengths[1], min_count, counting), (NUMERATOR, None), lengths, limits, named
+    )
 
 
 def compare_each(
@@ -154,33 +156,34 @@ def compare_each(
 ) -> Iterator[Comparison]:
     """Yield the comparison of each sample of one corpus with all others, in the order of their names."""
     lengths = _lengths(n)
-    counts = count_samples(a, lengths[1], by, counting)
+    counts = count_samples(a, lengths[1], by, min_count, counting)
     _check_samples(counts)
     for name in counts.targets:
         yield compare_samples(counts, (name, None), lengths, (min_count, min_documents))
 
 
 def countable(longest: int) -> dict[str, Any]:
-    """Return the options of `raregram.count` with which a table can be compared."""
+    """Return the options of `raregram.count` with which a table can be compared; `min_count` may be added."""
     return {"n": longest, "side": "left", "spans": (f"suffixes:{longest}",), "pad": True, "documents": True}
 
 
-def count_samples(source: Any, longest: int, by: str | None, counting: Mapping[str, Any]) -> Counts:
+def count_samples(source: Any, longest: int, by: str | None, min_count: int, counting: Mapping[str, Any]) -> Counts:
     """Return the table of one corpus, maybe cut into samples."""
     found = _stored(source)
     if found is None:
-        return count(source, by=by, **counting, **countable(longest))
+        targets = None if by else ()  # spans do not count here
+        return count(source, by=by, **{"targets": targets, "min_count": min_count, **counting, **countable(longest)})
     if by is not None:
         raise ParameterError("a count table is cut already: leave by out")
     return _checked(found, longest)
 
 
-def _count_both(a: Any, b: Any, longest: int, counting: Mapping[str, Any]) -> Counts:
+def _count_both(a: Any, b: Any, longest: int, min_count: int, counting: Mapping[str, Any]) -> Counts:
     """Return one table of two corpora, in which the first is a target."""
     tables = [_stored(source) for source in (a, b)]
     known = next((table for table in tables if table is not None), None)
     if known is None:
-        return count(numerator=a, denominator=b, **counting, **countable(longest))
+        return count(numerator=a, denominator=b, min_count=min_count, **counting, **countable(longest))
     alike = {name: getattr(known, name) for name in ("kind", "tokenize", "lower")}
     alike.update(countable(known.n), labels=None, targets=())
     counted = (

@@ -71,6 +71,7 @@ class Estimates:
     design: Floats  # (rows,)
     offset: float  # log(n_a / n_b)
     parameters: Floats
+    single: bool = False  # whether these are single items
 
     def mean_and_variance(self, prior: Floats, less: Floats | float = 0.0) -> tuple[Floats, Floats]:
         """Return mean and variance of the log ratio, without some of the (effective) sightings."""
@@ -94,10 +95,12 @@ class Estimates:
     def conservative(self) -> Floats:
         """Return the end of the interval by which rows are ranked: that nearer to 0, and 0 if it holds 0."""
         mean, variance = self.mean_and_variance(neutral(self.offset, WEAK))
-        return np.sign(mean) * np.maximum(np.abs(mean) - Z * np.sqrt(variance), 0)
+        return np.asarray(np.sign(mean) * np.maximum(np.abs(mean) - Z * np.sqrt(variance), 0) + 0.0)  # no -0.0
 
     def beyond(self) -> Floats:
-        """Return by how much the estimate differs from the prior, which is what the parts say."""
+        """Return by how much the estimate differs from the prior, which is what the parts say; 0 for single items."""
+        if self.single:
+            return np.zeros(len(self.x))
         mean, _ = self.mean_and_variance(self.prior)
         before, _ = self.mean_and_variance(self.prior, less=np.inf)
         return mean - before
@@ -138,7 +141,7 @@ def estimate(lengths: Sequence[Rows], parts: Sequence[Parts | None]) -> list[Est
         parameters = _fit(x, features, evidence, offset)
         log_odds, log_strength = _linear(parameters, features, evidence, offset)
         prior = _shapes(log_odds, log_strength, offset)
-        done.append(Estimates(x, prior, design, offset, parameters))
+        done.append(Estimates(x, prior, design, offset, parameters, of_rows is None))
     return done
 
 
@@ -224,33 +227,39 @@ def find_repeats(
 ) -> list[Ints]:
     """Return for each row the row that makes it redundant, or -1; they are numbered from the shortest length on.
 
-    A row says nothing new if a part of it is as strong: its conservative end is as far from 0. And it is a fragment
-    if 80 % of its sightings are within a longer row that is shown. Sightings are those in the corpus that it marks.
+    A part is a fragment if 80 % of its sightings are within the row, in the corpus that this marks. A row repeats a
+    part that is as strong (its conservative end is as far from 0) and no fragment. If it does not, it is shown in
+    place of its fragments.
     """
     first = np.cumsum([0] * shortest + [len(rows) for rows in lengths[shortest - 1 :]])
     signed = [found.conservative() for found in estimates]
     side = [(found.x[:, 0] * np.exp(-found.offset) < found.x[:, 1]).astype(np.intp) for found in estimates]
     repeats = [np.full(len(rows), -1, dtype=np.int64) for rows in lengths]
-    best = [np.stack([values, -values], axis=1) for values in signed]  # of a row and of its parts, for both corpora
-    holder = [np.repeat(np.arange(len(rows))[:, None] + first[k], 2, axis=1) for k, rows in enumerate(lengths)]
     for k in range(shortest, len(lengths)):
-        of_rows, every = parts[k], np.arange(len(lengths[k]))
-        assert of_rows is not None
-        own = best[k].copy()
-        for part in (of_rows.prefix, of_rows.suffix):
-            stronger = best[k - 1][part] >= best[k]
-            best[k] = np.where(stronger, best[k - 1][part], best[k])
-            holder[k] = np.where(stronger, holder[k - 1][part], holder[k])
-        same = best[k][every, side[k]] >= np.maximum(own[every, side[k]], 0)
-        redundant = same & (holder[k][every, side[k]] != every + first[k])
-        repeats[k][redundant] = holder[k][every, side[k]][redundant]
+        sign, best = 1 - 2 * side[k], np.maximum((1 - 2 * side[k]) * signed[k], 0)
+        for length, row in _inside(np.arange(len(lengths[k])), k, parts, shortest):
+            strength = sign * signed[length][row]
+            stronger = (strength > best) | ((strength == best) & (repeats[k] < 0))
+            stronger &= ~_is_fragment(lengths[length], row, lengths[k], side[k])
+            best[stronger] = strength[stronger]
+            repeats[k][stronger] = (row + first[length])[stronger]
     for k in range(len(lengths) - 1, shortest - 1, -1):
-        shown = np.flatnonzero((repeats[k] < 0) & (signed[k] != 0))
-        for length, row in _inside(shown, k, parts, shortest):
-            f, f_long = lengths[length].f[row, side[k][shown]], lengths[k].f[shown, side[k][shown]]
-            covered = (f_long >= INSIDE * f) & (repeats[length][row] < 0) & (side[length][row] == side[k][shown])
-            repeats[length][row[covered]] = shown[covered] + first[k]
+        shown = (repeats[k] < 0) & (signed[k] != 0)
+        for length, row in _inside(np.arange(len(lengths[k])), k, parts, shortest):
+            fragment = _is_fragment(lengths[length], row, lengths[k], side[k]) & (side[length][row] == side[k])
+            hidden = np.flatnonzero(shown & fragment & (repeats[length][row] < 0))
+            repeats[length][row[hidden]] = hidden + first[k]
+    every = np.concatenate(repeats[shortest - 1 :])
+    for of_length in repeats[shortest - 1 :]:
+        while (further := (of_length >= 0) & (every[of_length] >= 0)).any():  # to what is shown
+            of_length[further] = every[of_length[further]]
     return repeats
+
+
+def _is_fragment(short: Rows, row: Order, long: Rows, side: Order) -> npt.NDArray[np.bool_]:
+    """Return whether most sightings of a part of each row are within the row, in the corpus of the given side."""
+    every = np.arange(len(side))
+    return np.asarray(long.f[every, side] >= INSIDE * short.f[row, side])
 
 
 def _inside(rows: Order, k: int, parts: Sequence[Parts | None], shortest: int) -> Iterator[tuple[int, Order]]:

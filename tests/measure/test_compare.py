@@ -1,0 +1,216 @@
+"""Comparisons of two corpora: frequencies against a dictionary, known answers, and what is wrong with the input."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+import scipy.stats
+
+import raregram as rg
+from raregram.errors import InputError, ParameterError, RaregramWarning
+from raregram.measure.compare import COLUMNS, countable, frequency_list
+
+VOCABULARY = [f"w{number}" for number in range(300)]
+
+
+def text(rng, length=120, marked=0.0, phrases=()):
+    """Return random words by Zipf's law, with some phrases put in between."""
+    chosen = [VOCABULARY[rank - 1] for rank in rng.zipf(1.5, size=3 * length) if rank <= len(VOCABULARY)][:length]
+    for phrase in phrases:
+        for _ in range(rng.poisson(marked)):
+            at = rng.integers(len(chosen))
+            chosen[at:at] = phrase.split()
+    return " ".join(chosen)
+
+
+@pytest.fixture(scope="module")
+def corpora():
+    """Two corpora that differ only in what was put into the first."""
+    rng = np.random.default_rng(0)
+    marked = ("hua mulan", "per cent")
+    a = [{"text": text(rng, marked=1.0, phrases=marked), "side": "a"} for _ in range(60)]
+    b = [{"text": text(rng) + (" per" if rng.random() < 0.7 else " cent"), "side": "b"} for _ in range(50)]
+    return a, b
+
+
+@pytest.fixture(scope="module")
+def found(corpora):
+    return rg.compare(*corpora, n=(1, 3), names=("a", "b"))
+
+
+def by_hand(documents, length):
+    f, df = Counter(), Counter()
+    for document in documents:
+        words = document["text"].split()
+        ngrams = Counter(" ".join(words[at : at + length]) for at in range(len(words) - length + 1))
+        f.update(ngrams)
+        df.update(ngrams.keys())
+    return f, df
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_frequencies_and_documents_are_those_of_a_dictionary(corpora, found, length):
+    sides = [by_hand(documents, length) for documents in corpora]
+    rows = {row["ngram"]: row for row in found if row["length"] == length}
+    wanted = {
+        ngram
+        for ngram in sides[0][0].keys() | sides[1][0].keys()
+        if sum(f[ngram] for f, _ in sides) >= 5 and sum(df[ngram] for _, df in sides) >= 2
+    }
+    assert set(rows) == wanted
+    for ngram, row in rows.items():
+        assert [row["f_a"], row["f_b"]] == [f[ngram] for f, _ in sides]
+        assert [row["documents_a"], row["documents_b"]] == [df[ngram] for _, df in sides]
+        assert row["per_million_a"] == pytest.approx(1e6 * row["f_a"] / sides[0][0].total())
+        assert row["share_b"] == pytest.approx(row["documents_b"] / 50)
+
+
+def test_what_it_says_about_both_corpora(corpora, found):
+    assert found.names == ("a", "b")
+    assert found.documents == (60, 50)
+    assert found.tokens == tuple(sum(len(d["text"].split()) for d in documents) for documents in corpora)
+    assert found.columns == COLUMNS
+    assert pa.table(found).schema.field("length").type == pa.int8()
+    assert len(found.to_pandas()) == len(found)
+
+
+def test_measures_are_those_of_scipy(found):
+    words = found.to_pandas().query("length == 1")
+    totals = np.array(found.tokens, dtype=float)
+    f = words[["f_a", "f_b"]].to_numpy().T
+    expected = totals[:, None] * f.sum(axis=0) / totals.sum()
+    oracle = scipy.stats.power_divergence(f, expected, lambda_="log-likelihood").statistic
+    np.testing.assert_allclose(words["g2"], oracle, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found["q"], scipy.stats.false_discovery_control(found["p"]), rtol=1e-9)
+    assert (words["g2_design"] <= words["g2"]).all()
+
+
+def test_planted_phrases_lead_and_random_words_are_hardly_ever_key_words(found):
+    key = found.positive(100)["ngram"].to_pylist()
+    assert set(key[:2]) == {"hua mulan", "per cent"}
+    others = [ngram for ngram in key if not set(ngram.split()) & {"hua", "mulan", "per", "cent"}]
+    assert len(others) <= 2  # of hundreds of random rows, at a false discovery rate of 5 %
+    assert "w0" in found.lockwords()["ngram"].to_pylist()
+
+
+def test_a_phrase_that_says_more_than_its_words_stays_and_one_that_repeats_them_gives_way(found):
+    repeats = dict(zip(found["ngram"].to_pylist(), found["repeats"].to_pylist(), strict=True))
+    assert repeats["hua mulan"] is None
+    assert repeats["per cent"] is None
+    assert repeats["hua"] == repeats["mulan"] == "hua mulan"  # which are nowhere else
+    assert repeats["w0 hua mulan"] == "hua mulan"
+    beyond = dict(zip(found["ngram"].to_pylist(), found["beyond"].to_pylist(), strict=True))
+    assert beyond["per cent"] > 1
+    assert beyond["per"] == 0
+
+
+def test_intervals_hold_the_estimate_and_random_words_have_a_ratio_near_one(found):
+    table = found.to_pandas()
+    assert (table["low"] <= table["log2_ratio"]).all()
+    assert (table["log2_ratio"] <= table["high"]).all()
+    plain = table[table["ngram"].str.fullmatch(r"w\d+")]
+    assert ((plain["low"] < 0) & (plain["high"] > 0)).mean() > 0.9
+
+
+def test_the_other_way_round_signs_change(corpora, found):
+    back = rg.compare(*corpora[::-1], n=(1, 3)).to_pandas().set_index("ngram")
+    table = found.to_pandas().set_index("ngram")
+    back = back.loc[table.index]
+    for name in ("conservative", "clr", "log_ratio", "zeta", "fightin_words"):
+        np.testing.assert_allclose(table[name], -back[name], atol=1e-9)
+    for name in ("g2", "g2_design", "p", "q"):
+        np.testing.assert_allclose(table[name], back[name], atol=1e-9)
+    np.testing.assert_allclose(table["log2_ratio"], -back["log2_ratio"], atol=0.15)
+
+
+def test_count_tables_give_the_same_as_the_documents(corpora, found, tmp_path):
+    tables = [rg.count(documents, targets=(), **countable(3)) for documents in corpora]
+    assert rg.compare(*tables, n=(1, 3), names=("a", "b")).table.equals(found.table)
+    tables[0].save(tmp_path / "a.counts")
+    mixed = rg.compare(str(tmp_path / "a.counts"), corpora[1], n=(1, 3), names=("a", "b"))
+    assert mixed.table.equals(found.table)
+
+
+def test_one_corpus_is_cut_by_a_field(corpora, found):
+    both = [*corpora[0], *corpora[1]]
+    assert rg.compare(both, by="side", n=(1, 3)).table.equals(found.table)
+    against_rest = rg.compare(both, by="side", names=["a"], n=(1, 3))
+    assert against_rest.names == ("a", "the rest")
+    assert against_rest.table.equals(found.table)
+    each = list(rg.compare_each(both, by="side", n=(1, 3)))
+    assert [one.names[0] for one in each] == ["a", "b"]
+    assert each[0].table.equals(found.table)
+
+
+def test_only_some_lengths(found, corpora):
+    pairs = rg.compare(*corpora, n=2)
+    assert set(pairs["length"].to_pylist()) == {2}
+    assert set(pairs["ngram"].to_pylist()) == {row["ngram"] for row in found if row["length"] == 2}
+    shown = set(pairs["repeats"].to_pylist()) - {None}
+    assert shown <= set(pairs["ngram"].to_pylist())
+
+
+def test_a_list_of_frequencies_as_reference(corpora, tmp_path):
+    f, _ = by_hand(corpora[1], 1)
+    path = tmp_path / "list.tsv"
+    path.write_text("".join(f"{word}\t{times}\n" for word, times in f.items()))
+    listed = rg.compare(corpora[0], frequency_list(path))
+    table = listed.to_pandas().set_index("ngram")
+    assert listed.documents == (60, 0)
+    assert table.loc["w0", "f_b"] == f["w0"]
+    assert table["documents_b"].isna().all()
+    assert table.loc["mulan", "kind"] == "positive"
+    path.write_text("one two three\n")
+    with pytest.raises(InputError, match=r"list\.tsv, line 1: expected a word, a tab"):
+        frequency_list(path)
+    with pytest.raises(InputError, match="words alone, but this has 'per cent'"):
+        rg.compare(corpora[0], {"per cent": 3})
+
+
+def test_top_rows_are_sorted_and_without_repeats(found):
+    top = found.top(10, "g2")
+    assert top["g2"].to_pylist() == sorted(top["g2"].to_pylist(), reverse=True)
+    assert pc.all(pc.is_null(top["repeats"])).as_py()
+    assert found.top(5, "p")["p"].to_pylist() == sorted(found.top(5, "p")["p"].to_pylist())
+    with pytest.raises(ParameterError, match="sort"):
+        found.top(3, "nothing")
+
+
+def test_an_empty_side_is_named(corpora):
+    with pytest.raises(InputError, match=r"empty|no document"):
+        rg.compare(corpora[0], [{"text": ""}], names=("full", "hollow"))
+
+
+def test_the_same_corpus_twice_is_an_error(corpora):
+    with pytest.raises(InputError, match="A and B are the same"):
+        rg.compare(corpora[0], corpora[0])
+
+
+def test_a_corpus_of_one_document_has_no_spread(corpora):
+    whole = [{"text": " ".join(document["text"] for document in corpora[1])}]
+    with pytest.warns(RaregramWarning, match="B is one document"):
+        found = rg.compare(corpora[0], whole, n=1)
+    assert found.documents == (60, 1)
+
+
+def test_n_above_the_length_of_documents():
+    short = [{"text": "red green"}, {"text": "red blue"}, {"text": "red green"}]
+    long = [{"text": "red green blue red green blue"}] * 3
+    with pytest.warns(RaregramWarning, match="no document of B has 3 items, so N-grams have up to 2"):
+        found = rg.compare(long, short, n=(1, 5), min_count=1)
+    assert max(found["length"].to_pylist()) == 2
+
+
+def test_wrong_calls(corpora):
+    with pytest.raises(ParameterError, match="by cuts one corpus"):
+        rg.compare(*corpora, by="side")
+    with pytest.raises(InputError, match="only one sample"):
+        rg.compare(corpora[0], by="side")
+    with pytest.raises(InputError, match="count with n=3, side='left'"):
+        rg.compare(rg.count(corpora[0], n=3, targets=()), corpora[1], n=3)
+    with pytest.raises(ParameterError, match="n parameter"):
+        rg.compare(*corpora, n=(3, 2))

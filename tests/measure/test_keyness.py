@@ -1,0 +1,173 @@
+"""The measures of keyness against SciPy and by hand, and the special functions behind them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.special
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from raregram.measure import keyness, special
+from raregram.measure.phrases import Rows, estimate, find_parts, minimise
+
+SHAPES = arrays(float, st.integers(1, 20), elements=st.floats(1e-2, 1e5))
+FREQUENCIES = arrays(np.int64, (12, 2), elements=st.integers(0, 2000))
+N_A, N_B = 250_000.0, 90_000.0
+
+
+@given(SHAPES)
+def test_gamma_and_its_derivatives_are_those_of_scipy(x):
+    np.testing.assert_allclose(special.log_gamma(x), scipy.special.gammaln(x), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(special.digamma(x), scipy.special.digamma(x), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(special.trigamma(x), scipy.special.polygamma(1, x), rtol=1e-12)
+
+
+@given(st.floats(0.05, 3000), st.floats(0.05, 3000), st.floats(1e-9, 0.5))
+def test_quantiles_of_beta_are_those_of_scipy(a, b, p):
+    odds = special.beta_log_odds(p, np.array([a]), np.array([b]))[0]
+    assert special.beta_log_cdf(np.array([odds]), np.array([a]), np.array([b]))[0] == pytest.approx(
+        math.log(p), abs=1e-8
+    )
+    x = scipy.stats.beta.ppf(p, a, b)
+    if 1e-200 < x < 1 - 1e-6:
+        assert odds == pytest.approx(scipy.special.logit(x), abs=1e-8, rel=1e-8)
+
+
+@given(st.floats(0.05, 2000), st.floats(0.05, 2000))
+def test_intervals_from_the_table_are_right_to_a_hundredth_of_a_standard_deviation(a, b):
+    low, high = (ends[0] for ends in special.beta_interval(np.array([a]), np.array([b])))
+    spread = math.sqrt(scipy.special.polygamma(1, a) + scipy.special.polygamma(1, b))
+    assert abs(low - special.beta_log_odds(0.025, np.array([a]), np.array([b]))[0]) < 0.015 * spread
+    assert abs(high + special.beta_log_odds(0.025, np.array([b]), np.array([a]))[0]) < 0.015 * spread
+
+
+@given(FREQUENCIES)
+def test_g2_is_the_power_divergence_of_two_cells(f):
+    f = f[f.sum(axis=1) > 0]
+    total = f.sum(axis=1)
+    expected = np.stack([N_A * total, N_B * total]) / (N_A + N_B)
+    oracle = scipy.stats.power_divergence(f.T, expected, lambda_="log-likelihood") if len(f) else None
+    found = keyness.g2(*f.T, N_A, N_B)
+    if oracle is not None:
+        np.testing.assert_allclose(found, oracle.statistic, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(keyness.chi_square_tail(found), oracle.pvalue, rtol=1e-6, atol=1e-9)
+
+
+@given(FREQUENCIES)
+def test_the_conservative_ratio_is_the_exact_binomial_limit(f):
+    f = f[f.sum(axis=1) > 0]
+    found = keyness.conservative_ratio(*f.T, N_A, N_B, rows=500)
+    for (f_a, f_b), value in zip(f.tolist(), found.tolist(), strict=True):
+        limits = scipy.stats.binomtest(f_a, f_a + f_b).proportion_ci(1 - 0.05 / 500, "exact")
+        low, high = (
+            math.inf * (2 * p - 1) if p in (0, 1) else math.log2(p / (1 - p) * N_B / N_A)
+            for p in (limits.low, limits.high)
+        )
+        assert value == pytest.approx(max(low, 0) + min(high, 0), abs=1e-9)
+
+
+@given(FREQUENCIES)
+def test_log_ratio_simple_maths_and_odds_ratio_by_their_formulas(f):
+    for (f_a, f_b), ratio, simple, odds in zip(
+        f.tolist(),
+        keyness.log_ratio(*f.T, N_A, N_B),
+        keyness.simple_maths(*f.T, N_A, N_B, k=10),
+        keyness.odds_ratio(*f.T, N_A, N_B),
+        strict=True,
+    ):
+        a, b = f_a or 0.5, f_b or 0.5
+        assert ratio == pytest.approx(math.log2((a / N_A) / (b / N_B)), abs=1e-9)
+        assert simple == pytest.approx((1e6 * f_a / N_A + 10) / (1e6 * f_b / N_B + 10), rel=1e-12)
+        assert odds == pytest.approx((a / (N_A - a)) / (b / (N_B - b)), rel=1e-12)
+
+
+def test_fightin_words_by_hand():
+    """Monroe, Colaresi and Quinn (2008), equations 16, 20 and 22, with a prior of 100 sightings."""
+    prior = 100 * 40 / 3000
+    delta = math.log((30 + prior) / (1000 + 100 - 30 - prior)) - math.log((10 + prior) / (2000 + 100 - 10 - prior))
+    z = delta / math.sqrt(1 / (30 + prior) + 1 / (10 + prior))
+    assert keyness.fightin_words(np.array([30]), np.array([10]), 1000, 2000, prior=100)[0] == pytest.approx(z)
+
+
+@given(arrays(float, st.integers(1, 30), elements=st.floats(0, 1)))
+def test_adjusted_p_are_those_of_scipy(p):
+    np.testing.assert_allclose(keyness.benjamini_hochberg(p), scipy.stats.false_discovery_control(p), rtol=1e-12)
+
+
+def clumped(rng, rows, documents, clump):
+    """Draw frequencies per document: sightings come `clump` at a time, about 20 in all; (rows, documents, 2)."""
+    return clump * rng.poisson(20 / clump / documents / 2, size=(rows, documents, 2))
+
+
+def summed(f):
+    return f.sum(axis=1), (f > 0).sum(axis=1), (f * f).sum(axis=1)
+
+
+@pytest.mark.parametrize("clump", [1, 2, 4])
+def test_the_design_effect_of_clumps_is_their_size(clump):
+    f, documents, squares = summed(clumped(np.random.default_rng(0), 2000, 200, clump))
+    design = keyness.design_effect(f, documents, squares, np.full(2, 1 / 200), np.array([200, 200]))
+    assert design.mean() == pytest.approx(clump, rel=0.05)
+
+
+@pytest.mark.parametrize("clump", [1, 2, 4])
+def test_g2_over_the_design_effect_holds_its_level_where_g2_does_not(clump):
+    f, documents, squares = summed(clumped(np.random.default_rng(1), 4000, 200, clump))
+    design = keyness.design_effect(f, documents, squares, np.full(2, 1 / 200), np.array([200, 200]))
+    g2 = keyness.g2(*f.T, 1e5, 1e5)
+    ours = g2 / design / keyness.small_sample(f.sum(axis=1), design, 1e5, 1e5)
+    assert 0.035 < (keyness.chi_square_tail(ours) < 0.05).mean() < 0.065
+    if clump > 1:
+        assert (keyness.chi_square_tail(g2) < 0.05).mean() > 0.12
+
+
+def test_a_difference_between_the_corpora_is_no_clumping():
+    f = np.zeros((500, 100, 2), dtype=np.int64)
+    f[:, :, 0] = np.random.default_rng(2).poisson(0.4, size=(500, 100))
+    design = keyness.design_effect(*summed(f), np.full(2, 1 / 100), np.array([100, 100]))
+    assert design.mean() == pytest.approx(1, abs=0.1)
+
+
+def rosen(x):
+    return float(scipy.optimize.rosen(x)), scipy.optimize.rosen_der(x)
+
+
+def test_the_lowest_point_is_found():
+    np.testing.assert_allclose(minimise(rosen, np.array([-1.2, 1.0, 0.5]), 500), np.ones(3), atol=0.01)
+
+
+def words(f):
+    """Return words alone, each sighting in a document of its own."""
+    many = np.array([10**6, 10**6])
+    keys = np.arange(len(f), dtype=np.int32)[:, None]
+    return Rows(keys, f, f.copy(), f.copy(), many, many, np.full(2, 1e-6))
+
+
+@pytest.mark.parametrize("strength", [3.0, 30.0])
+def test_the_strength_of_a_prior_comes_back(strength):
+    """Ratios are drawn from a beta distribution; the fitted prior has its strength, whatever the frequency."""
+    rng = np.random.default_rng(3)
+    n = rng.integers(10, 200, size=5000)
+    f_a = rng.binomial(n, rng.beta(strength / 2, strength / 2, size=5000))
+    rows = [words(np.column_stack([f_a, n - f_a]).astype(np.int64))]
+    (found,) = estimate(rows, find_parts(rows))
+    assert np.median(found.prior.sum(axis=1)) == pytest.approx(strength, rel=0.15)
+
+
+def test_intervals_hold_the_ratio_that_was_drawn_at_every_frequency():
+    rng = np.random.default_rng(4)
+    n = rng.integers(3, 300, size=8000)
+    p = rng.beta(4, 4, size=8000)
+    f_a = rng.binomial(n, p)
+    rows = [words(np.column_stack([f_a, n - f_a]).astype(np.int64))]
+    (found,) = estimate(rows, find_parts(rows))
+    low, high = found.interval()
+    inside = (low < np.log(p / (1 - p))) & (np.log(p / (1 - p)) < high)
+    for some in (n < 10, (n >= 10) & (n < 100), n >= 100):
+        assert 0.93 < inside[some].mean() < 0.97
