@@ -194,6 +194,8 @@ def test_files_are_cut_by_folder(tmp_path, monkeypatch):
     assert [sample for *_, sample in read(tmp_path, by="folder")] == ["left", "right"]
     monkeypatch.chdir(tmp_path / "left")
     assert [sample for *_, sample in read("a.txt", by="folder")] == ["left"]
+    monkeypatch.chdir(tmp_path / "right")
+    assert [sample for *_, sample in read("a.txt", by="folder")] == ["right"]
     with pytest.raises(InputError, match="document 1 is in no folder"):
         read(ROWS, by="folder")
     with pytest.raises(InputError, match=r"a\.txt: the file's name has nothing that 'q\+' finds"):

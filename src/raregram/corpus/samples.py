@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,15 +73,15 @@ def in_no_sample(by: str | None) -> str:
 
 def with_samples(batches: Iterable[Documents], by: str | None) -> Iterator[Documents]:
     """Yield documents with the samples that their paths tell, where a corpus is cut by these."""
+    sample_of_path = cache(_sample_of_path)  # a file may have millions of documents
     for documents in batches:
         if by is None or documents.sample is not None:
             yield documents
         else:
-            names = [_sample_of_path(str(documents.location(row).source), by) for row in range(len(documents))]
+            names = [sample_of_path(str(documents.location(row).source), by) for row in range(len(documents))]
             yield replace(documents, sample=pa.array(names, pa.string()))
 
 
-@lru_cache(1 << 10)
 def _sample_of_path(path: str, by: str) -> str:
     """Return the sample of all documents of a file."""
     if is_field(by):
