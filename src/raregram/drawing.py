@@ -60,6 +60,46 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], below: str = ""
     )
 
 
+def intervals(
+    heads: Sequence[str], rows: Iterable[tuple[Sequence[str], float, float, float]], below: str = ""
+) -> str:
+    """Draw a table of texts, whose first column is words, with an interval around a zero line at the end of each row.
+
+    A row has its texts, and the interval's low end, middle and high end from -1 to 1.
+    """
+    head = "".join(
+        f'<th style="{NUMBERS if place else WORDS};opacity:.65">{escape(name)}</th>'
+        for place, name in enumerate(heads)
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f'<td style="{NUMBERS if place else WORDS}">{escape(text)}</td>' for place, text in enumerate(texts)
+        )
+        + f'<td style="padding:1px 8px">{_interval(*ends)}</td></tr>'
+        for texts, *ends in rows
+    )
+    return (
+        '<div style="font-size:13px;line-height:1.45"><table style="border-collapse:collapse">'
+        f"<thead><tr>{head}<th></th></tr></thead><tbody>{body}</tbody></table>"
+        f'<div style="opacity:.65">{escape(below)}</div></div>'
+    )
+
+
+def _interval(low: float, middle: float, high: float) -> str:
+    """Draw an interval with a mark in it."""
+    left, mark, right = (50 + 50 * min(max(x, -1.0), 1.0) for x in (low, middle, high))
+    colour = "rgb({},{},{})".format(*COLOURS[middle >= 0])
+    return (
+        '<div style="position:relative;width:180px;height:11px;'
+        'background:linear-gradient(currentColor,currentColor) center/1px 100% no-repeat">'
+        f'<div style="position:absolute;top:3px;bottom:3px;left:{left:.1f}%;width:{right - left:.1f}%;opacity:.45;'
+        f'background:{colour};border-radius:2px"></div>'
+        f'<div style="position:absolute;top:0;bottom:0;left:{mark:.1f}%;width:3px;margin-left:-1px;'
+        f'background:{colour};border-radius:2px"></div></div>'
+    )
+
+
 def _row(line: Bar | str) -> str:
     if isinstance(line, str):
         return f'<tr><td colspan="7" style="{WORDS};padding-top:6px;opacity:.65">{escape(line)}</td></tr>'

@@ -32,6 +32,11 @@ Tags = Literal["stanford", "spacy"]
 Engine = Literal["local", "spark"]
 LineOrder = Literal["document", "left", "right"]
 Measure = Literal["average-precision", "f1", "cllr"]
+KeywordKind = Literal["positive", "negative", "lockword", "all"]
+KeywordSort = Literal[
+    "conservative", "log2_ratio", "beyond", "g2_design", "g2", "p", "q", "clr", "log_ratio", "simple_maths",
+    "odds_ratio", "zeta", "fightin_words", "f_a", "f_b",
+]  # fmt: skip
 
 Value = TypeVar("Value")
 
@@ -159,6 +164,14 @@ LINE_ORDER: Option[LineOrder] = Option(
 )
 K: Option[int | None] = Option("k", None, "Number of N-grams returned. [default: of relevant ones]", at_least=1)
 PAPERS_K = 8000
+KEYWORD_SORT: Option[KeywordSort] = Option(
+    "sort",
+    "conservative",
+    "What rows are ranked by: the end of the ratio that is nearer to 1, or another column of the table: "
+    + ", ".join(get_args(KeywordSort)[1:])
+    + ".",
+    get_args(KeywordSort),
+)
 BY: Option[Measure] = Option(
     "by",
     "average-precision",

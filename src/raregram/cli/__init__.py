@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from raregram import __version__
-from raregram.cli import corpora, experiments, models, serving
+from raregram.cli import comparing, corpora, experiments, models, serving
 from raregram.cli.command import Commands
 from raregram.cli.printing import say
 from raregram.errors import ParameterError, RaregramError, RaregramWarning
@@ -31,7 +31,7 @@ raregram rank loc.rgm new/ --top 20
 WIDTH = 110  # columns of help at most
 
 app = Commands(
-    (*corpora.COMMANDS, *models.COMMANDS, *experiments.COMMANDS, *serving.COMMANDS),
+    (*corpora.COMMANDS, *models.COMMANDS, *comparing.COMMANDS, *experiments.COMMANDS, *serving.COMMANDS),
     help=HELP,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH},

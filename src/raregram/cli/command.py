@@ -18,15 +18,19 @@ from raregram.cli.startup import hidden, set_up_arrow
 GROUPS = {
     "Input": (
         "sources", "documents", "numerator", "denominator", "format", "split", "columns", "f_de", "labels",
-        "item_column", "tag_column", "sentences", "cut_by", "on_error",
+        "item_column", "tag_column", "sentences", "cut_by", "names", "on_error",
     ),
     "Tagger": ("tagger", "pipeline", "stanford"),
-    "Contexts": ("n", "targets", "target", "side", "kind", "tokenize", "lower", "spans", "pad", "min_count", "folds"),
+    "Contexts": ("n", "targets", "target", "side", "kind", "tokenize", "lower", "spans", "pad", "min_count",
+                 "min_documents", "folds"),
     "Estimator": (
         "estimator", "lam", "criterion", "size", "unseen", "seed", "keep_seen", "tau", "unit_lam", "longest",
         "shapes", "max_bytes", "calibrate", "bounds", "by", "k", "criteria", "sizes", "lams", "priors", "taus",
     ),
-    "Output": ("out", "top", "width", "sort", "interval", "level", "as_", "as_json", "quiet"),  # and --help
+    "Output": (
+        "out", "top", "width", "sort", "negative", "lockwords", "repeats", "interval", "level", "as_", "as_json",
+        "quiet",
+    ),  # and --help
     "Machine": ("threads", "memory_limit", "processes", "engine", "master", "spark"),
 }  # fmt: skip
 GROUP_OF = {name: group for group, names in GROUPS.items() for name in names}

@@ -75,6 +75,19 @@ SparkSettings = Annotated[
 ]
 
 
+def parse_lengths(text: str) -> tuple[int, int]:
+    """Parse the lengths of N-grams.
+
+    >>> parse_lengths("1-5"), parse_lengths("3")
+    ((1, 5), (3, 3))
+    """
+    match = re.fullmatch(r"\s*(\d{1,4})(?:\s*-\s*(\d{1,4}))?\s*", text)
+    least, most = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+    if not 1 <= least <= most <= options.N.at_most:
+        raise must_be("n", "compare", "a length such as 3, or lengths such as 1-5", text)
+    return least, most
+
+
 def parse_names(text: str | None) -> list[str] | None:
     r"""Parse 'a,b'; a comma, an equals sign, a space or a backslash in a name is escaped by a backslash.
 

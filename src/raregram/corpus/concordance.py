@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,12 @@ class Concordance:
     lines: tuple[Line, ...] = ()
     documents: dict[str, int] = field(default_factory=dict)
 
+    def __add__(self, other: Concordance) -> Concordance:
+        """Return the concordance of two parts of a corpus, with lines from both in turn."""
+        pairs = zip_longest(self.lines, other.lines)
+        lines = tuple(line for pair in pairs for line in pair if line is not None)
+        return Concordance(lines, dict(Counter(self.documents) + Counter(other.documents)))
+
     @property
     def occurrences(self) -> int:
         """How many there are in all, also those without a line."""
@@ -81,24 +88,48 @@ def concordance(
     >>> found["to be."].lines
     (Line(document='document 1', position=4, left='or not ', match='to be.', right=''),)
     """
+    settings: dict[str, Any] = {"tokenizer": tokenizer, "lines": lines, "width": width, "progress": progress}
+    found = sample_concordances(source, ngrams, options=replace(options or Options(), by=None), **settings)
+    return found.get("") or dict.fromkeys(ngrams, Concordance())
+
+
+def sample_concordances(
+    source: Any,
+    ngrams: Sequence[str],
+    *,
+    options: Options,
+    tokenizer: Tokenizer = PLAIN,
+    lines: int = LINES.default,
+    width: int = WIDTH.default,
+    progress: Callable[[int], None] = lambda documents: None,
+) -> dict[str, dict[str, Concordance]]:
+    """Return the concordance of each N-gram in each sample, into which `options.by` cuts the corpus, in one pass."""
     LINES.check(lines, "concordance")
     WIDTH.check(width, "concordance")
     tokenizer.check("concordance")
     trie = Trie(ngrams, tokenizer)
     encoder, overlap = Encoder(trie.vocabulary, tokenizer), trie.longest - 1
-    options = replace(options or Options(), cut=(trie.longest, tokenizer))
-    kept, before = Kept(trie.size, lines), 0
+    options = replace(options, cut=(trie.longest, tokenizer))
+    kept: dict[str, Kept] = {}
+    before = 0
     for documents in read_documents(source, options):
         codes, lengths = _encode(documents, encoder)
         offsets, before = _offsets(documents, lengths, overlap, before)
         found = trie.find(codes, lengths).without(offsets > 0, overlap)
-        kept.add(found, documents.names(), partial(_lines, documents, offsets, tokenizer, width))
+        samples = np.array([""] * len(documents) if documents.sample is None else documents.sample.to_pylist())
+        for sample in np.unique(samples).tolist():
+            inside = found.take(samples[found.row] == sample)
+            of_sample = kept.setdefault(sample, Kept(trie.size, lines))
+            of_sample.add(inside, documents.names(), partial(_lines, documents, offsets, tokenizer, width))
         ended = len(documents) if documents.ends is None else int(documents.ends.sum())
         options.log.see(ended)
         progress(ended)
     options.log.check_read()
-    found_all = kept.concordances()
-    return {text: found_all[which] for text, which in zip(ngrams, trie.which, strict=True)}
+    concordances = {sample: of_sample.concordances() for sample, of_sample in kept.items()}
+    return {
+        sample: {text: some[which] for text, which in zip(ngrams, trie.which, strict=True)}
+        for sample, some in concordances.items()
+    }
 
 
 def sort_lines(lines: Iterable[Line], order: LineOrder) -> list[Line]:

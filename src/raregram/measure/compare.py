@@ -22,6 +22,7 @@ from raregram.counts.table import Counts
 from raregram.errors import InputError, ParameterError, RaregramWarning, check_choice, check_count, must_be, shorten
 from raregram.measure import keyness
 from raregram.measure.keyness import Ints
+from raregram.measure.listing import as_html, top_rows
 from raregram.measure.phrases import Estimates, Rows, estimate, find_parts, find_repeats
 from raregram.measure.results import Results
 from raregram.options import COMPARED, COMPARED_COUNT, COMPARED_DOCUMENTS
@@ -77,17 +78,10 @@ class Comparison(Results):
 
         Negative key words come with the lowest first. Rows that only repeat others are left out unless asked for.
         """
-        check_count("k", "top", k)
-        check_choice("sort", "top", sort, self.table.column_names)
-        rows = self.table
-        if kind is not None:
-            check_choice("kind", "top", kind, ("positive", "negative", "lockword"))
-            rows = rows.filter(pc.equal(rows["kind"], kind))
-        if not repeats:
-            rows = rows.filter(pc.is_null(rows["repeats"]))
-        upwards = (kind == "negative") != (sort in ("p", "q"))
-        keys = [(sort, "ascending" if upwards else "descending"), ("ngram", "ascending")]
-        return Results(rows.take(pc.sort_indices(rows, sort_keys=keys)[:k]))
+        return Results(top_rows(self.table, "all" if kind is None else kind, sort, k, repeats))
+
+    def _repr_html_(self) -> str:
+        return as_html(self.names, self.table)
 
     def positive(self, k: int = 20, sort: str = "conservative") -> Results:
         """Return key words of the first corpus."""

@@ -1,0 +1,206 @@
+"""The command that compares two corpora."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import click
+
+from raregram import options
+from raregram.cli import options as cli
+from raregram.cli.command import argument, option
+from raregram.cli.options import described
+from raregram.cli.printing import print_json, say
+from raregram.errors import ParameterError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from raregram.corpus.concordance import Concordance
+    from raregram.measure.compare import Comparison
+    from raregram.show.comparison.page import Lines
+    from raregram.text.tokenize import Tokenizer
+
+PLAIN_WIDTH = 110  # columns of a line where standard output is no terminal
+
+
+def compare(
+    sources: Annotated[list[str], argument(help="Two corpora, or one with --by: files, folders or globs.")],
+    cut_by: cli.By = None,
+    names: Annotated[
+        str | None,
+        described(
+            help="Names of both corpora, e.g. 'fiction,news', or with --by the samples to compare: two, or one with "
+            "the rest. [default: those of the files; with --by each with the rest]"
+        ),
+    ] = None,
+    n: Annotated[str, option("--n", "-n", help="Lengths of N-grams.")] = "1-5",
+    min_count: Annotated[int, option(help=options.COMPARED_COUNT.help)] = options.COMPARED_COUNT.default,
+    min_documents: Annotated[int, option(help=options.COMPARED_DOCUMENTS.help)] = options.COMPARED_DOCUMENTS.default,
+    tokenize: cli.Tokenize = "words",
+    lower: cli.Lower = options.LOWER.default,
+    format: cli.Format = None,  # noqa: A002 - the option's name
+    split: cli.Split = options.SPLIT.default,
+    on_error: cli.OnError = options.ON_ERROR.default,
+    out: Annotated[
+        str | None,
+        described(
+            "--out", "-o", help="A folder for the page, the plot and tables; or a .csv, .jsonl or .parquet file."
+        ),
+    ] = None,
+    top: Annotated[int, option("--top", "-k", help=options.TOP.help, min=1)] = options.TOP.default,
+    sort: Annotated[options.KeywordSort, option(help=options.KEYWORD_SORT.help)] = options.KEYWORD_SORT.default,
+    negative: Annotated[bool, option("--negative", help="Print what is more in the second corpus.")] = False,
+    lockwords: Annotated[bool, option("--lockwords", help="Print what is alike in both.")] = False,
+    repeats: Annotated[bool, option("--repeats", help="Print also rows that say no more than another.")] = False,
+    memory_limit: cli.MemoryLimit = None,
+    engine: cli.Engine = options.ENGINE.default,
+    master: cli.Master = None,
+    spark: cli.SparkSettings = None,
+    as_json: cli.AsJson = False,
+    quiet: cli.Quiet = False,
+) -> None:
+    """Compare two corpora: which words and phrases are characteristic of the first.
+
+    Prints frequencies per million (/M), numbers of documents, the log2 ratio and its 95 % interval. With --out, a
+    folder gets index.html, a page to explore with a plot, a table and concordance lines, and table.csv,
+    table.parquet, plot.svg and plot.png.
+
+    With --by, one corpus is cut into samples, and each is compared with the rest.
+
+    Example: raregram compare fiction/ news/ --out compare/
+
+    Another: raregram compare speeches.jsonl --by party -n 1-3
+    """
+    from raregram.measure.listing import top_rows
+    from raregram.text.tokenize import Tokenizer
+
+    if negative and lockwords:
+        raise ParameterError("--negative and --lockwords exclude each other")
+    if cut_by is None and len(sources) != 2:
+        raise ParameterError(f"compare takes two corpora, or one with --by; got {len(sources)}")
+    kind: options.KeywordKind = "negative" if negative else "lockword" if lockwords else "positive"
+    reading: dict[str, Any] = {"format": format, "split": split, "on_error": on_error}
+    settings: dict[str, Any] = {
+        **reading, "n": cli.parse_lengths(n), "min_count": min_count, "min_documents": min_documents, "lower": lower,
+        "tokenize": tokenize, "memory_limit": cli.parse_memory(memory_limit, engine, "compare"),
+    }  # fmt: skip
+    chosen = cli.parse_names(names)
+    if out is not None:
+        _check_out(out, several=cut_by is not None and chosen is None)
+    if engine == "spark":
+        from raregram.cli.clusters import spark_cluster
+
+        with spark_cluster(master, spark, quiet) as cluster:
+            settings |= {"engine": "spark", "session": cluster.session}
+            found = _compare(sources, cut_by, chosen, settings, quiet=True)
+    else:
+        found = _compare(sources, cut_by, chosen, settings, quiet)
+    for comparison in found:
+        rows = top_rows(comparison.table, kind, sort, top, repeats)
+        if as_json:
+            _print_json(comparison, rows)
+        else:
+            _print(comparison, rows, sort)
+    if out is not None:
+        tokenizer = Tokenizer("words", tokenize, lower)
+        _write(out, found, lambda: _find_lines(sources, cut_by, found, tokenizer, reading, quiet), quiet)
+
+
+def _compare(
+    sources: list[str], by: str | None, names: list[str] | None, settings: dict[str, Any], quiet: bool
+) -> list[Comparison]:
+    """Return the comparison of two corpora, or of two samples of one, or of each with the rest."""
+    from raregram.measure.compare import compare as compare_two
+    from raregram.measure.compare import compare_each
+    from raregram.show.progress import progress
+
+    with progress("counted {:,} documents", quiet) as tick:
+        if by is None:
+            return [compare_two(*sources, names=names, progress=tick, **settings)]
+        if names is None:
+            return list(compare_each(sources, by=by, progress=tick, **settings))
+        return [compare_two(sources, by=by, names=names, progress=tick, **settings)]
+
+
+def _find_lines(
+    sources: list[str], by: str | None, found: list[Comparison], tokenizer: Tokenizer, reading: dict[str, Any],
+    quiet: bool,
+) -> list[Lines]:  # fmt: skip
+    """Return the concordance lines of the strongest rows of each comparison, after one pass over each corpus.
+
+    A count file has no lines.
+    """
+    from raregram.corpus.concordance import sample_concordances
+    from raregram.corpus.documents import Options
+    from raregram.corpus.log import ReadingLog
+    from raregram.counts.storage import is_raregram_file
+    from raregram.show.comparison import LINES, rows_with_lines, with_rest
+    from raregram.show.progress import progress
+
+    wanted = [rows_with_lines(comparison.table) for comparison in found]
+    ngrams = list(dict.fromkeys(ngram for some in wanted for ngram in some))
+    corpora = [sources] if by is not None else [[source] for source in sources]
+    samples: dict[str, dict[str, Concordance]] = {}
+    with progress("read {:,} documents for lines", quiet) as tick:
+        for name, corpus in zip(found[0].names, corpora, strict=False):
+            if not ngrams or any(map(is_raregram_file, filter(os.path.isfile, corpus))):
+                continue
+            read = Options(reading["format"], reading["split"], by=by, log=ReadingLog(reading["on_error"]))
+            some = sample_concordances(corpus, ngrams, options=read, tokenizer=tokenizer, lines=LINES, progress=tick)
+            samples |= {sample or name: lines for sample, lines in some.items()}
+    return [with_rest(samples, comparison.names, some) for comparison, some in zip(found, wanted, strict=True)]
+
+
+def _check_out(out: str, several: bool) -> None:
+    """Raise if a file or a folder cannot be written: called before work that takes long."""
+    from raregram.atomic import check_target, write_errors_named
+    from raregram.show.write import FORMATS
+
+    if Path(out).suffix.lower() not in FORMATS:
+        with write_errors_named(out):
+            Path(out).mkdir(parents=True, exist_ok=True)
+    elif several:
+        raise ParameterError("each sample has a table of its own: name a folder with --out, not a file")
+    else:
+        check_target(out)
+
+
+def _write(out: str, found: list[Comparison], lines: Callable[[], list[Lines]], quiet: bool) -> None:
+    """Write one table to a file, or everything to a folder; several comparisons to a folder each."""
+    from raregram.measure.results import Results
+    from raregram.show.comparison import write_comparison
+    from raregram.show.write import FORMATS, write_results
+
+    if form := FORMATS.get(Path(out).suffix.lower()):
+        write_results(Results(found[0].table), out, form, "words")
+        return
+    for place, (comparison, some) in enumerate(zip(found, lines(), strict=True), 1):
+        folder = "" if len(found) == 1 else f"{place:02}-" + re.sub(r"[^\w.-]+", "-", comparison.names[0])[:60]
+        page = write_comparison(comparison, some, Path(out, folder))
+        if not quiet:
+            say(f"{page}: {' against '.join(comparison.names)}, {len(comparison.table):,} rows")
+
+
+def _print(comparison: Comparison, rows: pa.Table, sort: str) -> None:
+    """Print rows as a table with bars, in the colours of the page on a terminal."""
+    from raregram.show.comparison import terminal
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PLAIN_WIDTH
+    click.secho(terminal.headline(comparison), bold=True)
+    for line, ratio in terminal.lines(comparison, rows, width, sort):
+        click.secho(line, fg=None if not ratio else "yellow" if ratio > 0 else "blue", dim=ratio is None)
+
+
+def _print_json(comparison: Comparison, rows: pa.Table) -> None:
+    facts = {"names": comparison.names, "tokens": comparison.tokens, "documents": comparison.documents}
+    print_json({**facts, "rows": len(comparison.table), "top": rows.to_pylist()})
+
+
+COMMANDS = (compare,)

@@ -1,0 +1,97 @@
+"""The command compare: what it prints and writes, and its errors."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pyarrow.parquet as pq
+import pytest
+
+import raregram as rg
+from raregram.measure.compare import compare
+
+SEA = "the old sailor said that the whale swam by the ship at sea and the whale was white {}"
+LAND = "the old farmer said that the horse ran by the barn at home and the horse was brown {}"
+SETTINGS = {"n": (1, 2), "tokenize": "words", "min_count": 5, "min_documents": 2}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name, text in (("sea", SEA), ("land", LAND)):
+        (tmp_path / name).mkdir()
+        for i in range(8):
+            (tmp_path / name / f"{name}{i}.txt").write_text(text.format(f"word{i}") * (1 + i % 3))
+    return tmp_path
+
+
+def test_the_first_rows_are_printed(run, folder):
+    found = compare(str(folder / "sea"), str(folder / "land"), **SETTINGS)
+    head, columns, *rows = run("compare", "sea", "land", "-n", "1-2", "--top", 4).splitlines()
+    assert re.fullmatch(r"sea \([\d,]+ words, 8 documents\) against land \([\d,]+ words, 8 documents\)", head)
+    assert columns.split()[:5] == ["N-gram", "sea", "/M", "land", "/M"]
+    expected = found.top(4, kind="positive")
+    assert [row.split("  ")[0] for row in rows] == expected["ngram"].to_pylist()
+    assert "whale" in rows[0]
+    assert not re.search(r"\x1b", head + "".join(rows))
+    negative = run("compare", "sea", "land", "-n", "1-2", "--negative", "--sort", "g2").splitlines()[2:]
+    assert "horse" in "".join(negative)
+    assert "whale" not in "".join(negative)
+
+
+def test_json_has_all_columns(run, folder):
+    found = json.loads(run("compare", "sea", "land", "-n", "1-2", "--top", 3, "--json", "--names", "a b,c"))
+    assert found["names"] == ["a b", "c"]
+    assert found["documents"] == [8, 8]
+    assert len(found["top"]) == 3
+    table = compare(str(folder / "sea"), str(folder / "land"), **SETTINGS).table
+    assert found["rows"] == len(table)
+    assert list(found["top"][0]) == table.column_names
+
+
+def test_a_folder_gets_the_page_and_the_table(run, folder):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'raregram[report]'")
+    run("compare", "sea", "land", "-n", "1-2", "--out", "out")
+    assert {path.name for path in (folder / "out").iterdir()} == {
+        "index.html", "table.csv", "table.parquet", "plot.svg", "plot.png"
+    }  # fmt: skip
+    table = compare(str(folder / "sea"), str(folder / "land"), **SETTINGS).table
+    assert pq.read_table(folder / "out" / "table.parquet").equals(table)
+    before = {path.name: path.read_bytes() for path in (folder / "out").iterdir()}
+    run("compare", "sea", "land", "-n", "1-2", "--out", "out")
+    assert {path.name: path.read_bytes() for path in (folder / "out").iterdir()} == before
+    run("compare", "sea", "land", "-n", "1-2", "--out", "t.jsonl")
+    assert len((folder / "t.jsonl").read_text().splitlines()) == len(table)
+
+
+def test_samples_of_one_corpus_are_compared_with_the_rest(run, folder):
+    rows = [{"text": SEA.format(i), "where": "sea"} for i in range(6)]
+    rows += [{"text": LAND.format(i), "where": "land/home"} for i in range(6)]
+    rows += [{"text": "up in the air birds fly over clouds", "where": "air"} for _ in range(6)]
+    (folder / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    shown = run("compare", "all.jsonl", "--by", "where", "-n", "1-2", "--top", 50, "--out", "out")
+    parts = re.split(r"(?m)^(?=\S+ \([\d,]+ words)", shown)[1:]
+    assert [part.split(" (")[0] for part in parts] == ["air", "land/home", "sea"]
+    for part, word in zip(parts, ("birds", "horse", "whale"), strict=True):
+        assert word in part
+    assert sorted(path.name for path in (folder / "out").iterdir()) == ["01-air", "02-land-home", "03-sea"]
+    two = run("compare", "all.jsonl", "--by", "where", "--names", "sea,air", "-n", "1", "--top", 50)
+    assert "horse" not in two
+    assert "whale" in two
+    error = run("compare", "all.jsonl", "--by", "where", "--out", "x.csv", code=2)
+    assert "name a folder with --out, not a file" in error
+
+
+def test_a_wrong_call_says_what_to_do(run, folder):
+    assert "compare takes two corpora, or one with --by; got 1" in run("compare", "sea", code=2)
+    assert "exclude each other" in run("compare", "sea", "land", "--negative", "--lockwords", code=2)
+    assert "--n must be a length such as 3" in run("compare", "sea", "land", "-n", "5-1", code=2)
+    assert "'conservative', 'log2_ratio'" in run("compare", "sea", "land", "--sort", "mi", code=2)
+    assert "nowhere" in run("compare", "sea", "nowhere", code=1)
+    (folder / "file").write_text("")
+    assert "cannot write file" in run("compare", "sea", "land", "--out", "file", code=1)
+
+
+def test_the_library_has_the_same(folder):
+    found = rg.compare(str(folder / "sea"), str(folder / "land"), n=(1, 2))
+    assert "whale" in found._repr_html_()
