@@ -95,7 +95,7 @@ mutants: .venv/installed  ## change the core in thousands of small ways and see 
 	$(LOCKING)/python $(LOCKED) requirements/lock.txt
 	@touch $@
 
-PIN = $(LOCKING)/uv pip compile --universal --python-version 3.10 --generate-hashes --no-header --no-annotate --quiet
+PIN = $(LOCKING)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet
 lock: .venv-lock/installed  ## pin what pyproject.toml asks for; NEWEST=--upgrade takes the newest of everything
 	$(PIN) $(NEWEST) --group lock --output-file requirements/lock.txt
 	$(PIN) $(NEWEST) --group build --output-file requirements/build.txt
@@ -103,6 +103,7 @@ lock: .venv-lock/installed  ## pin what pyproject.toml asks for; NEWEST=--upgrad
 	$(PIN) $(NEWEST) pyproject.toml --group build --extra test --output-file requirements/dev.txt
 	$(PIN) $(NEWEST) pyproject.toml --group build --extra paper --constraint requirements/dev.txt --output-file requirements/paper.txt
 	$(PIN) $(NEWEST) --group npm --output-file requirements/npm.txt
+	$(PIN) $(NEWEST) --group docs --output-file requirements/docs.txt
 	$(PIN) $(NEWEST) --group trust --constraint requirements/dev.txt --output-file requirements/trust.txt
 	$(PIN) $(NEWEST) pyproject.toml --group build --extra fast --extra paper --group rivals --output-file requirements/rivals.txt
 	$(PIN) pyproject.toml --group build --extra fast --extra sklearn --group oldest --resolution lowest-direct --output-file requirements/oldest.txt

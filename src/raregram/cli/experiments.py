@@ -19,7 +19,6 @@ from raregram.cli.printing import print_json, say
 from raregram.errors import (
     FileError,
     InputError,
-    MissingExtraError,
     ParameterError,
     RaregramError,
     printable,
@@ -249,13 +248,8 @@ def _config(path: str | None, changes: dict[str, Any]) -> Config:
 
     settings: dict[str, Any] = {}
     if path is not None:
-        try:
-            import tomllib
-        except ImportError:  # Python 3.10
-            try:
-                import tomli as tomllib  # type: ignore[import-not-found,no-redef]
-            except ImportError as error:
-                raise MissingExtraError("settings in TOML need tomli: pip install 'raregram[paper]'") from error
+        import tomllib
+
         try:
             settings = tomllib.loads(_read(Path(path), LARGEST_SETTINGS).decode())
         except (ValueError, RecursionError) as error:
