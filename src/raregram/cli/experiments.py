@@ -200,7 +200,7 @@ def reproduce(
         with _run(_config(config, changes), folder, quiet) as results:
             page = write_report(results, folder)
             with atomic_path(path) as temporary:  # written last: if it exists, all is there
-                temporary.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+                temporary.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8", newline="\n")
     if as_json:
         print_json({"report": str(page), "chosen": results["chosen"]})
     else:
