@@ -4,9 +4,10 @@ BIN := .venv/bin
 BENCH := .venv-bench/bin
 OLDEST := .venv-oldest/bin
 LOCKING := .venv-lock/bin
+SITE := .venv-docs/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-all check unit harness oldest demo tour bench trust mutants lock audit clean
+.PHONY: help test test-all check unit harness oldest demo tour docs bench trust mutants lock audit clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -66,6 +67,17 @@ demo: .venv/paper  ## the paper's experiment, with a report
 
 tour: .venv/paper  ## fit, rank and explain on a corpus whose true ratios are known
 	$(BIN)/python demo/run.py build/demo
+
+# What lays the site out; its pages are run in the environment for development.
+.venv-docs/installed: requirements/docs.txt
+	$(PYTHON) -m venv .venv-docs
+	$(SITE)/python $(LOCKED) requirements/docs.txt
+	@touch $@
+
+docs: .venv/installed .venv-docs/installed  ## the site in build/docs/site: runs the tutorials and draws the gallery
+	$(BIN)/python -m handbook build/docs
+	cd build/docs && ../../$(SITE)/zensical build --clean --strict
+	$(BIN)/python -m handbook.check build/docs/site
 
 # The environment with the rivals; those that cannot be installed are listed with the reason.
 .venv-bench/rivals.json: pyproject.toml requirements/build.txt requirements/rivals.txt benchmarks/install.py
