@@ -70,7 +70,11 @@ def test_the_wheel_is_small_and_has_the_package_alone(dist):
     with zipfile.ZipFile(wheel) as archive:
         inside = {name for name in archive.namelist() if not name.endswith("/")}
     info = f"raregram-{rg.__version__}.dist-info/"
-    package = {path for path in (ROOT / "src" / "raregram").rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    package = {
+        path
+        for path in (ROOT / "src" / "raregram").rglob("*")
+        if path.is_file() and path.parent.name != "__pycache__"
+    }
     assert {name for name in inside if not name.startswith(info)} == {
         path.relative_to(ROOT / "src").as_posix() for path in package
     }
@@ -117,7 +121,11 @@ def test_the_core_is_as_small_as_the_readme_says():
     assert packages == {"numpy", "pyarrow", "filelock", "platformdirs", "click"}
     assert stated[1] == "five"
     size = sum(file.size or 0 for name in packages for file in files_of(name))
-    size += sum(path.stat().st_size for path in (ROOT / "src").rglob("*") if path.is_file() and path.suffix != ".pyc")
+    size += sum(
+        path.stat().st_size
+        for path in (ROOT / "src").rglob("*")
+        if path.is_file() and path.parent.name != "__pycache__"
+    )
     assert size / MEGABYTE <= int(stated[2])
 
 
