@@ -4,9 +4,10 @@ BIN := .venv/bin
 BENCH := .venv-bench/bin
 OLDEST := .venv-oldest/bin
 LOCKING := .venv-lock/bin
+SITE := .venv-docs/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-all check unit harness oldest demo tour bench trust mutants lock audit clean
+.PHONY: help test test-all check unit harness oldest demo tour docs bench trust mutants lock audit clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -67,6 +68,17 @@ demo: .venv/paper  ## the paper's experiment, with a report
 tour: .venv/paper  ## fit, rank and explain on a corpus whose true ratios are known
 	$(BIN)/python demo/run.py build/demo
 
+# What lays the site out; its pages are run in the environment for development.
+.venv-docs/installed: requirements/docs.txt
+	$(PYTHON) -m venv .venv-docs
+	$(SITE)/python $(LOCKED) requirements/docs.txt
+	@touch $@
+
+docs: .venv/installed .venv-docs/installed  ## the site in build/docs/site: runs the tutorials and draws the gallery
+	$(BIN)/python -m handbook build/docs
+	cd build/docs && ../../$(SITE)/zensical build --clean --strict
+	$(BIN)/python -m handbook.check build/docs/site
+
 # The environment with the rivals; those that cannot be installed are listed with the reason.
 .venv-bench/rivals.json: pyproject.toml requirements/build.txt requirements/rivals.txt benchmarks/install.py
 	$(PYTHON) -m benchmarks.install .venv-bench
@@ -95,7 +107,7 @@ mutants: .venv/installed  ## change the core in thousands of small ways and see 
 	$(LOCKING)/python $(LOCKED) requirements/lock.txt
 	@touch $@
 
-PIN = $(LOCKING)/uv pip compile --universal --python-version 3.10 --generate-hashes --no-header --no-annotate --quiet
+PIN = $(LOCKING)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet
 lock: .venv-lock/installed  ## pin what pyproject.toml asks for; NEWEST=--upgrade takes the newest of everything
 	$(PIN) $(NEWEST) --group lock --output-file requirements/lock.txt
 	$(PIN) $(NEWEST) --group build --output-file requirements/build.txt
@@ -103,6 +115,7 @@ lock: .venv-lock/installed  ## pin what pyproject.toml asks for; NEWEST=--upgrad
 	$(PIN) $(NEWEST) pyproject.toml --group build --extra test --output-file requirements/dev.txt
 	$(PIN) $(NEWEST) pyproject.toml --group build --extra paper --constraint requirements/dev.txt --output-file requirements/paper.txt
 	$(PIN) $(NEWEST) --group npm --output-file requirements/npm.txt
+	$(PIN) $(NEWEST) --group docs --output-file requirements/docs.txt
 	$(PIN) $(NEWEST) --group trust --constraint requirements/dev.txt --output-file requirements/trust.txt
 	$(PIN) $(NEWEST) pyproject.toml --group build --extra fast --extra paper --group rivals --output-file requirements/rivals.txt
 	$(PIN) pyproject.toml --group build --extra fast --extra sklearn --group oldest --resolution lowest-direct --output-file requirements/oldest.txt

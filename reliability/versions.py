@@ -1,6 +1,6 @@
 """The same results from every version: `python -m reliability.versions [--folder FOLDER] [PYTHON ...]`.
 
-For each Python from 3.10 to 3.13 on the PATH or kept by pyenv, or for those named, it makes an environment with
+For each Python from 3.11 to 3.13 on the PATH or kept by pyenv, or for those named, it makes an environment with
 the newest pinned libraries and one with the oldest, runs the fixed job in both, with compiled loops and without, and
 compares all results bit for bit. A result of its own is a fault, and so is a version that cannot do the job.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.measuring import PROJECT, parser, write_json
 
 JOB = str(Path(__file__).resolve().with_name("fixed_job.py"))
-VERSIONS = ("3.10", "3.11", "3.12", "3.13")
+VERSIONS = ("3.11", "3.12", "3.13")
 LOCKS = {"newest": "core.txt", "oldest": "oldest.txt"}
 LIMIT = 900  # seconds for one step
 WITHOUT_LOOPS = "import sys; sys.modules['numba'] = None; import runpy; runpy.run_path({!r}, run_name='__main__')"

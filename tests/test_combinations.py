@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
@@ -423,7 +423,7 @@ def scored_by_hand(model: rg.Model, document: Document) -> list[float]:
 
 # --- types of columns --------------------------------------------------------------------------------------------
 
-MOMENT = datetime(2021, 11, 5, 12, 30, 1, 123456, tzinfo=timezone.utc)
+MOMENT = datetime(2021, 11, 5, 12, 30, 1, 123456, tzinfo=UTC)
 VALUES = {
     pa.null(): [None, None],
     pa.bool_(): [True, None],

@@ -16,6 +16,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from raregram.errors import FileError, system_reason
 from raregram.remote import PathLike, RemotePath, is_remote
 
 NOT_SUPPORTED = (errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)  # by this disk: there are no locks, or nothing to sync
+WAITS = (0.05, 0.1, 0.2, 0.4)  # seconds; on Windows a scanner may have a new file open for a moment
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def atomic_path(path: PathLike) -> Iterator[Path]:
                 shutil.copyfileobj(source, sink)
             return
         _sync(temporary, os.O_RDWR)
-        temporary.replace(target.path)
+        _replace(temporary, target.path)
         if sys.platform != "win32":
             with suppress(PermissionError):  # one may write in it, but not read it
                 _sync(target.path.parent, os.O_RDONLY)  # or else the new name may be lost with the power
@@ -163,9 +165,9 @@ def _temporary(final: Path) -> Iterator[Path]:
     for path in final.parent.glob(f".{glob.escape(final.name)}.*"):
         lock = path.with_suffix(".lock")
         if abandoned.fullmatch(path.name):
-            with suppress(OSError), _file_lock(lock).acquire(blocking=False):  # else it is in use
+            with suppress(OSError), _file_lock(lock).acquire(blocking=False) as locked:  # else it is in use
                 lock.with_suffix(".tmp").unlink(missing_ok=True)
-                lock.unlink(missing_ok=True)
+                _remove_lock(locked, lock)
     temporary = final.with_name(f".{final.name}.{secrets.token_hex(8)}.tmp")
     lock_file = temporary.with_suffix(".lock")
     lock = _file_lock(lock_file)
@@ -178,14 +180,41 @@ def _temporary(final: Path) -> Iterator[Path]:
         yield temporary
     finally:
         temporary.unlink(missing_ok=True)
-        lock_file.unlink(missing_ok=True)  # last, as it says that the other is in use
-        lock.release()
+        _remove_lock(lock, lock_file)  # last, as it says that the other is in use
 
 
 def _file_lock(path: Path) -> Any:
     from filelock import FileLock  # takes 40 ms to import
 
     return FileLock(path)
+
+
+def _remove_lock(lock: Any, path: Path) -> None:
+    """Remove a lock's file and end the lock; Windows removes no file that is open, so there the lock ends first."""
+    if sys.platform == "win32":
+        lock.release()
+        with suppress(OSError):  # somebody looks whether it is in use, and removes it
+            path.unlink(missing_ok=True)
+        return
+    path.unlink(missing_ok=True)
+    lock.release()
+
+
+def _replace(temporary: Path, path: Path) -> None:
+    """Give a finished file its name; on Windows, where an open file cannot be replaced, try again for a moment."""
+    windows = sys.platform == "win32"
+    for seconds in (*WAITS, None) if windows else (None,):
+        try:
+            temporary.replace(path)
+            return
+        except PermissionError as error:
+            if not windows:
+                raise
+            if seconds is None:
+                raise FileError(
+                    f"cannot write {path}: it is open here or in another program; close it there"
+                ) from error
+            time.sleep(seconds)
 
 
 def _sync(path: Path, flags: int) -> None:

@@ -14,6 +14,7 @@ from raregram import __version__
 from raregram.cli import comparing, corpora, experiments, models, serving
 from raregram.cli.command import Commands
 from raregram.cli.printing import say
+from raregram.cli.startup import output_encoding
 from raregram.errors import ParameterError, RaregramError, RaregramWarning
 
 HELP = """Estimate likelihood ratios of N-grams, above all of those that were seen rarely or never.
@@ -45,7 +46,8 @@ def main() -> NoReturn:
         if getattr(sys, name) is None:  # closed by the caller: no file that is written may get its descriptor
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for as long as the process lives
         elif mode == "w":
-            getattr(sys, name).reconfigure(errors="backslashreplace")
+            encoding = output_encoding(sys.platform, os.environ)
+            getattr(sys, name).reconfigure(encoding=encoding, errors="backslashreplace")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", RaregramWarning)

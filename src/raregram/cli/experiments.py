@@ -19,7 +19,6 @@ from raregram.cli.printing import print_json, say
 from raregram.errors import (
     FileError,
     InputError,
-    MissingExtraError,
     ParameterError,
     RaregramError,
     printable,
@@ -201,7 +200,7 @@ def reproduce(
         with _run(_config(config, changes), folder, quiet) as results:
             page = write_report(results, folder)
             with atomic_path(path) as temporary:  # written last: if it exists, all is there
-                temporary.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+                temporary.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8", newline="\n")
     if as_json:
         print_json({"report": str(page), "chosen": results["chosen"]})
     else:
@@ -249,13 +248,8 @@ def _config(path: str | None, changes: dict[str, Any]) -> Config:
 
     settings: dict[str, Any] = {}
     if path is not None:
-        try:
-            import tomllib
-        except ImportError:  # Python 3.10
-            try:
-                import tomli as tomllib  # type: ignore[import-not-found,no-redef]
-            except ImportError as error:
-                raise MissingExtraError("settings in TOML need tomli: pip install 'raregram[paper]'") from error
+        import tomllib
+
         try:
             settings = tomllib.loads(_read(Path(path), LARGEST_SETTINGS).decode())
         except (ValueError, RecursionError) as error:

@@ -1,9 +1,9 @@
-"""What makes commands start fast and keeps them small."""
+"""What makes commands start fast, keeps them small and lets them write the same everywhere."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
@@ -16,6 +16,11 @@ def memory_left(limit: int) -> int:
     from raregram.counts.engine import resident_bytes
 
     return max(limit - resident_bytes(), limit // 4)
+
+
+def output_encoding(platform: str, environment: Mapping[str, str]) -> str | None:
+    """Return the encoding of standard output: UTF-8 on Windows too, unless Python was given one; None: as it is."""
+    return "utf-8" if platform == "win32" and "PYTHONIOENCODING" not in environment else None
 
 
 class _Refusal(Loader):

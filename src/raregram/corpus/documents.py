@@ -177,7 +177,7 @@ def expand(sources: Any) -> list[str]:
             elif is_remote(name):
                 found += matching_files(name)
             elif Path(name).is_dir():
-                inside = sorted(_visible_files(Path(name), "**/*"))
+                inside = sorted(_visible_files(Path(name), "**/*"), key=lambda path: path.parts)
                 if not inside:
                     raise FileError(f"there is no file in the folder {name}")
                 found += map(str, inside)
@@ -194,10 +194,16 @@ def _matching_files(pattern: str) -> list[str]:
     """Return the files that match a pattern; `**` stands for folders within folders, but not behind links."""
     parts = Path(pattern).parts
     if "**" not in parts:
-        return sorted(name for name in glob.glob(pattern) if Path(name).is_file())  # noqa: PTH207 - no folder
+        names = [name for name in glob.glob(pattern) if Path(name).is_file()]  # noqa: PTH207 - no folder
+        return sorted(names, key=_portable)
     first = next(index for index, part in enumerate(parts) if re.search(r"[*?\[]", part))
     rest = [*parts[first:], "*"] if parts[-1] == "**" else parts[first:]
-    return sorted(map(str, _visible_files(Path(*parts[:first]), "/".join(rest))))
+    return sorted(map(str, _visible_files(Path(*parts[:first]), "/".join(rest))), key=_portable)
+
+
+def _portable(name: str) -> str:
+    """Return what files are ordered by: the same on every system, since documents get their folds in this order."""
+    return name.replace(os.sep, "/")
 
 
 def _visible_files(folder: Path, pattern: str) -> list[Path]:

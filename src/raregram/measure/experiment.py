@@ -479,7 +479,7 @@ def _table_2(splits: Splits) -> list[dict[str, Any]]:
 def processor() -> str:
     """Name the processor, as far as the system tells."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
         return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()

@@ -15,13 +15,14 @@ from raregram.errors import RaregramError
 
 Value = TypeVar("Value")
 Result = TypeVar("Result")
+MOST = 60  # processes; Windows waits for at most 63 things at a time
 
 
 def map_in_processes(
     function: Callable[[Value], Result], values: Sequence[Value], processes: int | None = None
 ) -> list[Result]:
     """Return the function of every value, computed in so many processes; None for one a processor."""
-    processes = min((os.cpu_count() or 1) if processes is None else processes, len(values))
+    processes = min((os.cpu_count() or 1) if processes is None else processes, len(values), MOST)
     if processes < 2:
         return [function(value) for value in values]
     before = set(multiprocessing.active_children())

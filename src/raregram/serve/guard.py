@@ -6,7 +6,6 @@ import asyncio
 import hmac
 import ipaddress
 import logging
-import sys
 import time
 import traceback
 from functools import lru_cache
@@ -93,8 +92,8 @@ class Guard:
 class Exchange:
     """One request and its response: counts the bytes received, watches the time and adds headers.
 
-    A timer of the event loop costs a microsecond per request, anyio's cancel scope forty; from Python 3.11 on,
-    `asyncio.timeout` does the same.
+    A timer of the event loop costs a microsecond per request, anyio's cancel scope forty; `asyncio.timeout`
+    does the same.
     """
 
     def __init__(self, receive: Receive, send: Send, options: ServeOptions, cache_control: bytes) -> None:
@@ -111,7 +110,7 @@ class Exchange:
 
     def timeout_error(self) -> RequestError:
         """Return the error of a request that was cancelled by its timer."""
-        if sys.version_info >= (3, 11) and self.task is not None:
+        if self.task is not None:
             self.task.uncancel()
         seconds = self.options.timeout
         if self.complete:

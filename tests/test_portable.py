@@ -1,0 +1,117 @@
+"""Other systems, as far as they can be simulated here: Windows removes no open file, and has other encodings."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path, PureWindowsPath
+from types import SimpleNamespace
+
+import pytest
+
+import raregram as rg
+from raregram import atomic
+from raregram.cli.startup import output_encoding
+from raregram.corpus import documents
+from raregram.errors import FileError
+from raregram.measure import processes
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux's list of open files")
+
+
+def open_files() -> set[str]:
+    """Return the names of the files that this process has open."""
+    return {os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()}
+
+
+@pytest.fixture
+def windows(monkeypatch):
+    """Behave as Windows does: a file that is open is neither removed nor replaced."""
+    unlink, replace = Path.unlink, Path.replace
+
+    def refuse(path: Path) -> None:
+        if os.path.realpath(path) in open_files():
+            raise PermissionError(13, "The process cannot access the file because it is being used", str(path))
+
+    def careful_unlink(self, missing_ok=False):
+        refuse(self)
+        unlink(self, missing_ok)
+
+    def careful_replace(self, target):
+        refuse(self)
+        refuse(Path(target))
+        return replace(self, target)
+
+    monkeypatch.setattr(atomic, "sys", SimpleNamespace(platform="win32"))
+    monkeypatch.setattr(Path, "unlink", careful_unlink)
+    monkeypatch.setattr(Path, "replace", careful_replace)
+    monkeypatch.setattr(atomic, "WAITS", (0.0, 0.0))
+
+
+@needs_proc
+def test_files_are_written_and_replaced_where_open_files_cannot_be_removed(windows, counts, model, tmp_path):
+    for _ in range(2):
+        counts.save(tmp_path / "a.counts")
+        model.save(tmp_path / "a.rgm")
+    assert rg.Counts.load(tmp_path / "a.counts") == counts
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.counts", "a.rgm"]
+
+
+@needs_proc
+def test_what_a_killed_run_left_is_removed_where_open_files_cannot_be(windows, counts, tmp_path):
+    for end in ("tmp", "lock"):
+        (tmp_path / f".a.counts.0123456789abcdef.{end}").write_bytes(b"left")
+    counts.save(tmp_path / "a.counts")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.counts"]
+
+
+@needs_proc
+def test_a_file_that_somebody_reads_is_named_where_it_cannot_be_replaced(windows, counts, tmp_path):
+    counts.save(tmp_path / "a.counts")
+    with (
+        (tmp_path / "a.counts").open("rb"),
+        pytest.raises(FileError, match=r"a\.counts: it is open here or in another"),
+    ):
+        counts.save(tmp_path / "a.counts")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.counts"]
+    counts.save(tmp_path / "a.counts")
+
+
+def test_a_file_that_is_read_for_a_moment_is_replaced_after_it(monkeypatch, counts, tmp_path):
+    """A scanner of viruses opens a new file for some milliseconds."""
+    replace, refusals = Path.replace, iter((True, True, False))
+
+    def sometimes(self, target):
+        if next(refusals):
+            raise PermissionError(13, "Access is denied", str(target))
+        return replace(self, target)
+
+    monkeypatch.setattr(atomic, "sys", SimpleNamespace(platform="win32"))
+    monkeypatch.setattr(Path, "replace", sometimes)
+    counts.save(tmp_path / "a.counts")
+    assert next(refusals, None) is None
+
+
+def test_files_have_the_same_order_on_every_system(monkeypatch):
+    """Folds go by the order of documents: Windows has other separators, and puts a and A together."""
+    names = ["a/B.txt", "a/a.txt", "a-b/c.txt", "Z.txt"]
+    here = sorted(names, key=documents._portable)
+    monkeypatch.setattr(os, "sep", "\\")
+    there = sorted((str(PureWindowsPath(name)) for name in names), key=documents._portable)
+    assert [PureWindowsPath(name).as_posix() for name in there] == here
+    folder = sorted(map(PureWindowsPath, names), key=lambda path: path.parts)
+    assert folder != sorted(map(PureWindowsPath, names)), "the order of Windows' own"
+
+
+def test_no_more_processes_than_windows_can_wait_for(monkeypatch):
+    asked = []
+    monkeypatch.setattr(processes, "ProcessPoolExecutor", lambda number, *_: asked.append(number) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        processes.map_in_processes(abs, range(1000), 500)
+    assert asked == [60]
+
+
+def test_pipes_get_utf_8_on_windows_unless_another_encoding_is_asked_for():
+    """Python takes the system's old encoding for pipes and files there."""
+    assert output_encoding("win32", {}) == "utf-8"
+    assert output_encoding("win32", {"PYTHONIOENCODING": "cp1252"}) is None
+    assert output_encoding("linux", {}) is None
