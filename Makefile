@@ -7,7 +7,7 @@ LOCKING := .venv-lock/bin
 SITE := .venv-docs/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-all check unit harness oldest demo tour docs bench trust mutants lock audit clean
+.PHONY: help test test-all check unit harness oldest demo compare tour docs bench trust mutants lock audit clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -64,6 +64,13 @@ oldest: .venv-oldest/installed  ## the tests of the core with the oldest version
 
 demo: .venv/paper  ## the paper's experiment, with a report
 	$(BIN)/raregram reproduce --force --out build/reproduce
+
+compare: .venv/paper  ## fiction against news, and the addresses of one party against those of the other, with a page each
+	$(BIN)/raregram fetch brown --quiet
+	$(BIN)/raregram fetch sotu --quiet
+	$(BIN)/raregram compare "$$($(BIN)/raregram fetch brown --quiet)" --by genre --names fiction,news --out build/compare/fiction-news
+	$(BIN)/raregram compare "$$($(BIN)/raregram fetch sotu --quiet)" --by party --names Democratic,Republican -n 1-3 \
+		--out build/compare/parties
 
 tour: .venv/paper  ## fit, rank and explain on a corpus whose true ratios are known
 	$(BIN)/python demo/run.py build/demo

@@ -83,7 +83,7 @@ def test_samples_of_one_corpus_are_compared_with_the_rest(run, folder):
 
 
 def test_a_wrong_call_says_what_to_do(run, folder):
-    assert "compare takes two corpora, or one with --by; got 1" in run("compare", "sea", code=2)
+    assert "compare takes two corpora, or one with --by or --reference; got 1" in run("compare", "sea", code=2)
     assert "exclude each other" in run("compare", "sea", "land", "--negative", "--lockwords", code=2)
     assert "--n must be a length such as 3" in run("compare", "sea", "land", "-n", "5-1", code=2)
     assert "'conservative', 'log2_ratio'" in run("compare", "sea", "land", "--sort", "mi", code=2)
@@ -95,3 +95,26 @@ def test_a_wrong_call_says_what_to_do(run, folder):
 def test_the_library_has_the_same(folder):
     found = rg.compare(str(folder / "sea"), str(folder / "land"), n=(1, 2))
     assert "whale" in found._repr_html_()
+
+
+def test_a_list_of_frequencies_is_a_reference(run, folder):
+    (folder / "list.tsv").write_text("the\t900\nhorse\t50\nwhale\t1\nship\t2\n")
+    head, _, first, *_ = run("compare", "sea", "--reference", "list.tsv").splitlines()
+    assert head.startswith("sea (")
+    assert "against list (953 words" in head
+    assert first.startswith(("whale", "ship", "sea"))
+    (folder / "bad.tsv").write_text("the 900\n")
+    assert "line 1: expected a word, a tab and its frequency" in run(
+        "compare", "sea", "--reference", "bad.tsv", code=1
+    )
+    assert "none.tsv: No such file" in run("compare", "sea", "--reference", "none.tsv", code=1)
+    assert "--reference is compared with one corpus" in run("compare", "sea", "land", "--reference", "x", code=2)
+
+
+def test_a_document_without_the_field_is_named(run, folder):
+    """Also where another file of the same folder has it."""
+    (folder / "mixed").mkdir()
+    (folder / "mixed" / "a.jsonl").write_text(json.dumps({"text": "so it goes", "party": "x"}) + "\n")
+    (folder / "mixed" / "b.txt").write_text("a licence, which has no party")
+    found = run("compare", "mixed", "--by", "party", code=1)
+    assert "b.txt: its documents have no field 'party' to cut by" in found

@@ -18,7 +18,7 @@ from raregram.cli.startup import hidden, set_up_arrow
 GROUPS = {
     "Input": (
         "sources", "documents", "numerator", "denominator", "format", "split", "columns", "f_de", "labels",
-        "item_column", "tag_column", "sentences", "cut_by", "names", "on_error",
+        "item_column", "tag_column", "sentences", "reference", "cut_by", "names", "on_error",
     ),
     "Tagger": ("tagger", "pipeline", "stanford"),
     "Contexts": ("n", "targets", "target", "side", "kind", "tokenize", "lower", "spans", "pad", "min_count",

@@ -32,6 +32,10 @@ PLAIN_WIDTH = 110  # columns of a line where standard output is no terminal
 
 def compare(
     sources: Annotated[list[str], argument(help="Two corpora, or one with --by: files, folders or globs.")],
+    reference: Annotated[
+        str | None,
+        described(help="Instead of a second corpus: a list of frequencies, lines of a word, a tab and a number."),
+    ] = None,
     cut_by: cli.By = None,
     names: Annotated[
         str | None,
@@ -83,8 +87,10 @@ def compare(
 
     if negative and lockwords:
         raise ParameterError("--negative and --lockwords exclude each other")
-    if cut_by is None and len(sources) != 2:
-        raise ParameterError(f"compare takes two corpora, or one with --by; got {len(sources)}")
+    if reference is not None and (cut_by is not None or len(sources) != 1):
+        raise ParameterError("--reference is compared with one corpus, without --by")
+    if reference is None and cut_by is None and len(sources) != 2:
+        raise ParameterError(f"compare takes two corpora, or one with --by or --reference; got {len(sources)}")
     kind: options.KeywordKind = "negative" if negative else "lockword" if lockwords else "positive"
     reading: dict[str, Any] = {"format": format, "split": split, "on_error": on_error}
     settings: dict[str, Any] = {
@@ -99,9 +105,9 @@ def compare(
 
         with spark_cluster(master, spark, quiet) as cluster:
             settings |= {"engine": "spark", "session": cluster.session}
-            found = _compare(sources, cut_by, chosen, settings, quiet=True)
+            found = _compare(sources, reference, cut_by, chosen, settings, quiet=True)
     else:
-        found = _compare(sources, cut_by, chosen, settings, quiet)
+        found = _compare(sources, reference, cut_by, chosen, settings, quiet)
     for comparison in found:
         rows = top_rows(comparison.table, kind, sort, top, repeats)
         if as_json:
@@ -114,14 +120,22 @@ def compare(
 
 
 def _compare(
-    sources: list[str], by: str | None, names: list[str] | None, settings: dict[str, Any], quiet: bool
+    sources: list[str],
+    reference: str | None,
+    by: str | None,
+    names: list[str] | None,
+    settings: dict[str, Any],
+    quiet: bool,
 ) -> list[Comparison]:
     """Return the comparison of two corpora, or of two samples of one, or of each with the rest."""
     from raregram.measure.compare import compare as compare_two
-    from raregram.measure.compare import compare_each
+    from raregram.measure.compare import compare_each, frequency_list
     from raregram.show.progress import progress
 
     with progress("counted {:,} documents", quiet) as tick:
+        if reference is not None:
+            named = names or [Path(source).stem for source in (sources[0], reference)]
+            return [compare_two(sources[0], frequency_list(reference), names=named, progress=tick, **settings)]
         if by is None:
             return [compare_two(*sources, names=names, progress=tick, **settings)]
         if names is None:

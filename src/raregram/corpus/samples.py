@@ -75,11 +75,15 @@ def with_samples(batches: Iterable[Documents], by: str | None) -> Iterator[Docum
     """Yield documents with the samples that their paths tell, where a corpus is cut by these."""
     sample_of_path = cache(_sample_of_path)  # a file may have millions of documents
     for documents in batches:
-        if by is None or documents.sample is not None:
+        if by is None or (documents.sample is not None and not documents.sample.null_count):
             yield documents
-        else:
-            names = [sample_of_path(str(documents.location(row).source), by) for row in range(len(documents))]
-            yield replace(documents, sample=pa.array(names, pa.string()))
+            continue
+        known = documents.sample.to_pylist() if documents.sample is not None else [None] * len(documents)
+        names = (
+            sample_of_path(str(documents.location(row).source), by) if name is None else name
+            for row, name in enumerate(known)
+        )
+        yield replace(documents, sample=pa.array(names, pa.string()))
 
 
 def _sample_of_path(path: str, by: str) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from raregram.corpus.documents import byte_lines, open_bytes
 from raregram.corpus.formats import path_names
 from raregram.counts.count import NUMERATOR, count
 from raregram.counts.rows import SpanRows
@@ -56,8 +57,8 @@ class Comparison(Results):
     share_a, share_b        in which share of them
     log2_ratio              log2 of the ratio of both relative frequencies, as its parts and its own sightings tell
     low, high               the 95 % interval of this ratio, log2
-    conservative            the low end by its own sightings alone, 0 if the interval holds 0; negative for the second
-                            corpus. Rows are in the order of this
+    conservative            the low end by its own sightings, at most `log2_ratio`; 0 if the interval has 0, negative
+                            for the second corpus. Rows are in the order of this
     g2, g2_design           the log likelihood statistic over two cells; and over its design effect and Williams's q
     p, q                    of g2_design, and adjusted for the number of rows (false discovery rate)
     beyond                  log2 by which the ratio differs from what its parts say
@@ -302,11 +303,14 @@ def _pad_code(counts: Counts) -> int:
 def frequency_list(path: str | Path) -> dict[str, int]:
     """Read a list of frequencies: lines of a word, a tab and how often it was seen."""
     found: dict[str, int] = {}
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
-        word, tab, frequency = line.rpartition("\t")
-        if not tab or not frequency.strip().isdecimal():
-            raise InputError(f"{path}, line {number}: expected a word, a tab and its frequency, got {shorten(line)}")
-        found[word] = found.get(word, 0) + int(frequency)
+    with open_bytes(str(path)) as stream:
+        for number, raw in byte_lines(stream, str(path)):
+            line = raw.decode(errors="replace")
+            word, tab, frequency = line.rpartition("\t")
+            if not tab or not frequency.strip().isdecimal():
+                expected = "expected a word, a tab and its frequency"
+                raise InputError(f"{path}, line {number}: {expected}, got {shorten(line)}")
+            found[word] = found.get(word, 0) + int(frequency)
     return found
 
 

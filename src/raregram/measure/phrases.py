@@ -93,9 +93,14 @@ class Estimates:
         return np.asarray(np.clip(np.log(a / b) - self.offset, low, high))
 
     def conservative(self) -> Floats:
-        """Return the end of the interval by which rows are ranked: that nearer to 0, and 0 if it holds 0."""
+        """Return by what rows are ranked: the end of the interval nearer to 0, and 0 if it holds 0.
+
+        It is that of the row's own sightings, but no more than the ratio that is shown, which knows its parts, too.
+        """
         mean, variance = self.mean_and_variance(neutral(self.offset, WEAK))
-        return np.asarray(np.sign(mean) * np.maximum(np.abs(mean) - Z * np.sqrt(variance), 0) + 0.0)  # no -0.0
+        own = np.maximum(np.abs(mean) - Z * np.sqrt(variance), 0)
+        shown = np.sign(mean) * self.shown(*self.interval())
+        return np.asarray(np.sign(mean) * np.clip(shown, 0, own) + 0.0)  # no -0.0
 
     def beyond(self) -> Floats:
         """Return by how much the estimate differs from the prior, which is what the parts say; 0 for single items."""
