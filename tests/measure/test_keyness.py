@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from raregram.measure import keyness, special
+from raregram.measure import keyness
+from raregram.models import special
 from raregram.measure.phrases import Rows, estimate, find_parts, minimise
 
 SHAPES = arrays(float, st.integers(1, 20), elements=st.floats(1e-2, 1e5))

@@ -14,7 +14,8 @@ from scipy import special, stats
 import raregram as rg
 from raregram.models.calibration import Calibration
 from raregram.models.model import Model
-from raregram.models.spread import ShortContexts, learn_spread, log_gamma, log_likelihood, short_contexts
+from raregram.models.special import log_gamma
+from raregram.models.spread import ShortContexts, learn_spread, log_likelihood, short_contexts
 
 MAP = Calibration(0.01, 0.9, 0.8, 0.5, 5_000.0, 10, 1000)
 NONE = Calibration(1e-9, 1.0, 1.0, 1.0, None, 10, 1000)  # close to the identity

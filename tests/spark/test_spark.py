@@ -217,7 +217,7 @@ def test_contexts_that_cannot_be_counted_are_named(spark, tmp_path):
     (tmp_path / "in.tsv").write_text("LOC\ta b c\nO\ta b\n")
     with pytest.raises(InputError, match=r"a partition of .*in.tsv, row 2 has 2 words, expected 3: 'a b'"):
         rg.count(tmp_path / "in.tsv", engine="spark", session=spark)
-    with pytest.raises(ParameterError, match="pad, labels and on_error are for documents"):
+    with pytest.raises(ParameterError, match="pad, labels, by and on_error are for documents"):
         rg.count(tmp_path / "in.tsv", engine="spark", session=spark, pad=True)
     with pytest.raises(InputError, match=r"in.tsv holds contexts, not documents"):
         rg.count(numerator=tmp_path / "in.tsv", denominator=tmp_path / "in.tsv", engine="spark", session=spark)

@@ -25,7 +25,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from raregram.measure.special import beta_log_odds, erfc
+from raregram.models.special import beta_log_odds, erfc
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

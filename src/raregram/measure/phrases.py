@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from raregram.measure.keyness import Floats, Ints, design_effect
-from raregram.measure.special import beta_interval, digamma, log_beta, trigamma
+from raregram.models.special import beta_interval, digamma, log_beta, trigamma
 
 FITTED_ROWS = 5_000  # of each length, at most
 NEUTRAL = 1.0  # sightings with the ratio 1 that every prior has

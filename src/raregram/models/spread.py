@@ -30,6 +30,7 @@ from raregram.models.calibration import Calibration
 from raregram.models.intervals import standard_deviation
 from raregram.models.model import NO_KEY, Model
 from raregram.models.ratios import Floats
+from raregram.models.special import log_gamma
 
 LONGEST = 5  # items of a short context
 LEAST_SEEN = 5  # sightings of a short context from which something is learned
@@ -67,7 +68,8 @@ def short_contexts(model: Model, held_out: Counts) -> ShortContexts:
         keys = np.full((len(part), s.n), NO_KEY, dtype=np.int32)
         keys[:, part.span.start : part.span.stop] = part.keys
         found.append((keys, held_out.frequencies(part, s.target)[0], part.values[:, 0]))
-    keys, f_nu, f_all = (np.concatenate(column) for column in zip(*found, strict=True))
+    none = np.empty((0, s.n), dtype=np.int32), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    keys, f_nu, f_all = (np.concatenate(column) for column in zip(none, *found, strict=True))
     some = slice(None, None, -(-len(keys) // MOST_CONTEXTS) or 1)
     codes = model.encode_rows(held_out.items, keys[some])
     evidence = estimator.evidence(codes)
@@ -127,19 +129,3 @@ def log_likelihood(calibration: Calibration, contexts: ShortContexts) -> float:
     a, b, f_de = strength * p, strength * (1 - p), c.f_all - c.f_nu
     chosen = log_gamma(c.f_nu + a) - log_gamma(a) + log_gamma(f_de + b) - log_gamma(b)
     return float((chosen - log_gamma(c.f_all + strength) + log_gamma(strength)).sum())
-
-
-def log_gamma(x: Floats) -> Floats:
-    """Return the logarithm of the gamma function of numbers above 0, by Stirling's series.
-
-    >>> [round(value, 9) for value in log_gamma(np.array([0.001, 1.0, 6.0])).tolist()] == [
-    ...     round(math.lgamma(value), 9) for value in (0.001, 1.0, 6.0)]
-    True
-    """
-    z = x + 8.0
-    series = (z - 0.5) * np.log(z) - z + 0.5 * math.log(2 * math.pi)
-    series += (1 / 12 - (1 / 360 - 1 / (1260 * z**2)) / z**2) / z
-    factors = np.ones_like(z)
-    for step in range(8):
-        factors *= x + step
-    return np.asarray(series - np.log(factors))
