@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from raregram.measure import keyness
-from raregram.models import special
 from raregram.measure.phrases import Rows, estimate, find_parts, minimise
+from raregram.models import special
 
 SHAPES = arrays(float, st.integers(1, 20), elements=st.floats(1e-2, 1e5))
 FREQUENCIES = arrays(np.int64, (12, 2), elements=st.integers(0, 2000))
