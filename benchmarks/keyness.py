@@ -2,8 +2,8 @@
 
     python -m benchmarks.keyness [--seeds 4] [--json FILE]
 
-The corpora are those of `raregram fetch brown` and `raregram fetch sotu`. Words are in small letters, and N-grams have
-1 to 3 of them. All is measured on documents that the estimates have not seen:
+The corpora are those of `raregram fetch brown` and `raregram fetch sotu`. Words are in small letters, and N-grams
+have 1 to 3 of them. All is measured on documents that the estimates have not seen:
 
 - level: random halves of one corpus, where nothing is different. How many rows are significant at 5 %, and how many
   remain after correction?
