@@ -202,7 +202,7 @@ def _matching_files(pattern: str) -> list[str]:
 
 
 def _portable(name: str) -> str:
-    """Return what files are ordered by: the same on every system, since documents get their folds in this order."""
+    """Return the sort key of a file: the same order on every system."""
     return name.replace(os.sep, "/")
 
 

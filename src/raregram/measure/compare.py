@@ -93,7 +93,7 @@ class Comparison(Results):
         return self.top(k, sort, kind="negative")
 
     def lockwords(self, k: int = 20, sort: str = "f_a") -> Results:
-        """Return what both corpora use alike, the most frequent first."""
+        """Return the N-grams that both corpora use alike, the most frequent first."""
         return self.top(k, sort, kind="lockword", repeats=True)
 
 

@@ -82,7 +82,7 @@ def as_html(names: tuple[str, str], table: pa.Table, top: int = 10) -> str:
 
 
 def _key(table: pa.Table, kind: str, sort: str) -> pa.ChunkedArray:
-    """Return what rows are sorted by; words that are alike come by their frequency, unless a measure is named."""
+    """Return the column to sort rows by: for words that are alike the frequency, unless a measure is named."""
     if kind == "lockword" and sort == "conservative":
         return pc.add(table["f_a"], table["f_b"])
     return table[sort]

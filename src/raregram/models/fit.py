@@ -120,7 +120,7 @@ def fit(
 
 
 def what_to_count(spans: Sequence[str], calibrate: bool) -> dict[str, Any]:
-    """Return what to count of documents that are fitted at once: with folds, if the model is to be calibrated."""
+    """Return the settings with which `fit` counts documents itself: in folds, if the model is to be calibrated."""
     return {"spans": tuple(spans), "folds": CALIBRATING_FOLDS if calibrate else 0}
 
 

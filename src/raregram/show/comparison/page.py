@@ -91,7 +91,7 @@ def _head(comparison: Comparison, table: pa.Table) -> dict[str, Any]:
 
 
 def _per_sighting(table: pa.Table, side: str) -> dict[int, float]:
-    """Return what one occurrence adds to the frequency per million, by length: shorter than a column of numbers."""
+    """Return the frequency per million of one occurrence, by length: shorter than a column of numbers."""
     f, seen = table[f"f_{side}"], pc.greater(table[f"f_{side}"], 0)
     lengths = pc.if_else(seen, table["length"], 0)
     firsts = {n: lengths.index(n).as_py() for n in sorted(set(pc.unique(lengths).to_pylist()) - {0})}
