@@ -129,10 +129,7 @@ def measured(figure: Mapping[str, Any]) -> str:
 
 def aim(figure: Mapping[str, Any]) -> str:
     """Return what a figure should be, in words."""
-    for word in ("least", "most"):
-        if figure[word] is not None:
-            return f"at {word} {short(figure[word])}"
-    return ""
+    return ", ".join(f"at {word} {short(figure[word])}" for word in ("least", "most") if figure[word] is not None)
 
 
 def met(figure: Mapping[str, Any]) -> bool:
