@@ -155,19 +155,24 @@ def _find_lines(
     from raregram.corpus.documents import Options
     from raregram.corpus.log import ReadingLog
     from raregram.counts.storage import is_raregram_file
+    from raregram.measure.compare import REST
     from raregram.show.comparison import LINES, rows_with_lines, with_rest
     from raregram.show.progress import progress
 
     wanted = [rows_with_lines(comparison.table) for comparison in found]
     ngrams = list(dict.fromkeys(ngram for some in wanted for ngram in some))
     corpora = [sources] if by is not None else [[source] for source in sources]
+    names = {name for comparison in found for name in comparison.names}
+    only = None if by is None or REST in names else names
     samples: dict[str, dict[str, Concordance]] = {}
     with progress("read {:,} documents for lines", quiet) as tick:
         for name, corpus in zip(found[0].names, corpora, strict=False):
             if not ngrams or any(map(is_raregram_file, filter(os.path.isfile, corpus))):
                 continue
             read = Options(reading["format"], reading["split"], by=by, log=ReadingLog(reading["on_error"]))
-            some = sample_concordances(corpus, ngrams, options=read, tokenizer=tokenizer, lines=LINES, progress=tick)
+            some = sample_concordances(
+                corpus, ngrams, options=read, tokenizer=tokenizer, lines=LINES, samples=only, progress=tick
+            )
             samples |= {sample or name: lines for sample, lines in some.items()}
     return [with_rest(samples, comparison.names, some) for comparison, some in zip(found, wanted, strict=True)]
 

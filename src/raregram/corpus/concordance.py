@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import zip_longest
@@ -93,7 +93,7 @@ def concordance(
     return found.get("") or dict.fromkeys(ngrams, Concordance())
 
 
-def sample_concordances(
+def sample_concordances(  # noqa: PLR0913 - every option has its name
     source: Any,
     ngrams: Sequence[str],
     *,
@@ -101,9 +101,13 @@ def sample_concordances(
     tokenizer: Tokenizer = PLAIN,
     lines: int = LINES.default,
     width: int = WIDTH.default,
+    samples: Collection[str] | None = None,
     progress: Callable[[int], None] = lambda documents: None,
 ) -> dict[str, dict[str, Concordance]]:
-    """Return the concordance of each N-gram in each sample, into which `options.by` cuts the corpus, in one pass."""
+    """Return the concordance of each N-gram in each sample, into which `options.by` cuts the corpus, in one pass.
+
+    `samples` names some of them, if not all are wanted.
+    """
     LINES.check(lines, "concordance")
     WIDTH.check(width, "concordance")
     tokenizer.check("concordance")
@@ -116,9 +120,10 @@ def sample_concordances(
         codes, lengths = _encode(documents, encoder)
         offsets, before = _offsets(documents, lengths, overlap, before)
         found = trie.find(codes, lengths).without(offsets > 0, overlap)
-        samples = np.array([""] * len(documents) if documents.sample is None else documents.sample.to_pylist())
-        for sample in np.unique(samples).tolist():
-            inside = found.take(samples[found.row] == sample)
+        of_row = np.array([""] * len(documents) if documents.sample is None else documents.sample.to_pylist())
+        here = set(of_row.tolist())
+        for sample in sorted(here if samples is None else here.intersection(samples)):
+            inside = found.take(of_row[found.row] == sample)
             of_sample = kept.setdefault(sample, Kept(trie.size, lines))
             of_sample.add(inside, documents.names(), partial(_lines, documents, offsets, tokenizer, width))
         ended = len(documents) if documents.ends is None else int(documents.ends.sum())

@@ -134,7 +134,7 @@ def compare(
     if isinstance(b, Mapping):
         return _with_list(count_samples(a, 1, by, 1, counting), b, names, limits)
     if b is None:
-        counts = count_samples(a, lengths[1], by, min_count, counting)
+        counts = count_samples(a, lengths[1], by, min_count, counting, names)
         return compare_samples(counts, _two_of(counts, names), lengths, limits)
     if by is not None:
         raise ParameterError("by cuts one corpus into samples: name one corpus, or leave by out")
@@ -168,11 +168,18 @@ def countable(longest: int) -> dict[str, Any]:
     return {"n": longest, "side": "left", "spans": (f"suffixes:{longest}",), "pad": True, "documents": True}
 
 
-def count_samples(source: Any, longest: int, by: str | None, min_count: int, counting: Mapping[str, Any]) -> Counts:
-    """Return the table of one corpus, maybe cut into samples."""
+def count_samples(
+    source: Any,
+    longest: int,
+    by: str | None,
+    min_count: int,
+    counting: Mapping[str, Any],
+    names: Sequence[str] | None = None,
+) -> Counts:
+    """Return the table of one corpus, maybe cut into samples: all of them, or those that are named."""
     found = _stored(source)
     if found is None:
-        targets = None if by else ()  # spans do not count here
+        targets = names if by else ()  # spans do not count here
         return count(source, by=by, **{"targets": targets, "min_count": min_count, **counting, **countable(longest)})
     if by is not None:
         raise ParameterError("a count table is cut already: leave by out")
@@ -229,12 +236,13 @@ def _as_sample(counts: Counts, numerator: bool) -> Counts:
 
 def _two_of(counts: Counts, names: Sequence[str] | None) -> Pair:
     """Return which samples of a table are compared: two, or one and None for the rest."""
-    _check_samples(counts)
+    if names is None:
+        _check_samples(counts)
     chosen = tuple(counts.targets if names is None else names)
+    if len(set(chosen)) != len(chosen) or len(chosen) not in (1, 2):
+        raise must_be("names", "compare", "one or two different names of samples", names)
     for name in chosen:
         check_choice("names", "compare", name, counts.targets)
-    if len(set(chosen)) != len(chosen) or len(chosen) not in (1, 2):
-        raise must_be("names", "compare", f"one or two of {', '.join(counts.targets)}", names)
     return chosen if len(chosen) == 2 else (chosen[0], None)
 
 

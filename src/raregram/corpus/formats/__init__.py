@@ -82,7 +82,7 @@ BY_SUFFIX = {".csv": CONTEXTS, ".spacy": "spacy", ".jsonl": "jsonl", ".ndjson": 
 BY_SUFFIX |= {".parquet": "parquet", ".pq": "parquet", ".json": "jsonl", ".txt": "text", ".conll": "conll"}
 UNSURE = {".json", ".txt", ".conll"}  # with these, the content decides wherever it can be read
 SAMPLE = 1 << 16  # bytes looked at to recognise a format,
-LOOKED_AT = 1000  # and words, whether they have tags
+LOOKED_AT = 200  # and words, whether they have tags
 TAG = r"(?:O|[BIESLU]-\S+)"
 ENTITY_ELEMENT = re.compile(r"<([A-Z][A-Z_]+)>[^<>]+</\1>")
 

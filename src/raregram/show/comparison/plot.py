@@ -83,6 +83,7 @@ def place_labels(points: Iterable[tuple[float, float]], sizes: Iterable[tuple[fl
 def draw_plot(comparison: Comparison) -> Plot:
     """Draw a comparison; the same comparison gives the same bytes."""
     matplotlib = import_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.colors import LinearSegmentedColormap
 
     table = strongest(comparison.table, MOST_POINTS)
@@ -118,6 +119,7 @@ def draw_plot(comparison: Comparison) -> Plot:
         bar.set_ticks([-FULL, 0, FULL], labels=[f"{b}, {2**FULL:.0f} times", "equal", f"{a}, {2**FULL:.0f} times"])
         for text in bar.ax.get_xticklabels():
             text.set_parse_math(False)
+        FigureCanvasAgg(figure)  # keeps one renderer, by which hundreds of labels are measured
         _draw_labels(figure, axes, table)
         svg, png = io.StringIO(), io.BytesIO()
         figure.savefig(svg, format="svg", dpi=DPI, metadata={"Date": None, "Creator": None})
@@ -156,7 +158,8 @@ def _draw_labels(figure: Any, axes: Any, table: pa.Table) -> None:
         )
     ]
     gap = 3 * figure.dpi / POINTS
-    extents = [text.get_window_extent() for text in shown]
+    renderer = figure.canvas.get_renderer()
+    extents = [text.get_window_extent(renderer) for text in shown]
     points = axes.transData.transform([text.get_position() for text in shown]) if shown else ()
     sizes = [(extent.width * 1.04 + gap, extent.height) for extent in extents]
     boxes = dict(place_labels(points, sizes, Box(*axes.bbox.extents), gap))
