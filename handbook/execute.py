@@ -17,7 +17,9 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +53,13 @@ class Runner:
         with contextlib.redirect_stdout(out):
             exec(compile(tree, self.page, "exec"), self.names)
             value = eval(compile(expression, self.page, "eval"), self.names) if expression else None
-        html = getattr(value, "_repr_html_", None)
-        if value is not None and html is None and not is_drawing(value):
+        html, svg = (getattr(value, name, None) for name in ("_repr_html_", "_repr_svg_"))
+        if value is not None and html is None and svg is None and not is_drawing(value):
             out.write(repr(value))
-        return as_text(out.getvalue()) + (as_html(html()) if html else "") + self.figures(title)
+        shown = as_text(out.getvalue()) + (as_html(html()) if html else "")
+        if svg:
+            shown += self.picture(title, lambda path: path.write_text(svg(), "utf-8"))
+        return shown + self.figures(title)
 
     def bash(self, code: str) -> str:
         """Run a shell, and return what is to be shown."""
@@ -75,12 +80,16 @@ class Runner:
 
         lines = ""
         for number in pyplot.get_fignums():
-            self.shown += 1
-            name = f"{Path(self.page).stem}-{self.shown}.svg"
-            pyplot.figure(number).savefig(self.pictures / name, metadata={"Date": None})
+            lines += self.picture(title, partial(pyplot.figure(number).savefig, metadata={"Date": None}))
             pyplot.close(number)
-            lines += f"\n![{title or 'The figure that this draws'}]({self.address}/{name}){{ .figure }}\n"
         return lines
+
+    def picture(self, title: str, save: Callable[[Path], object]) -> str:
+        """Save a picture, and return the line that shows it."""
+        self.shown += 1
+        name = f"{Path(self.page).stem}-{self.shown}.svg"
+        save(self.pictures / name)
+        return f"\n![{title or 'The figure that this draws'}]({self.address}/{name}){{ .figure }}\n"
 
 
 def is_drawing(value: Any) -> bool:

@@ -37,6 +37,7 @@ def write_site(folder: Path, only: list[str]) -> None:
     shutil.copy(Path(__file__).with_name("zensical.toml"), folder)
     names = [path.relative_to(DOCS).as_posix() for path in sorted(DOCS.rglob("*.md"))]
     run = [name for name in names if name.split("/")[0] in RUN and (not only or name in only)]
+    run.sort(key=lambda name: name.startswith("howto"))  # long ones first
     for name, seconds in zip(run, map_in_processes(partial(run_page, pages), run, 2), strict=True):
         print(f"{name}: {seconds:.1f} s", flush=True)
     for name in names:

@@ -1,4 +1,4 @@
-"""Documentation is executed: the guide's Python by doctest, all other blocks here, in a folder of plain text."""
+"""The README is executed in a folder of plain text; `test_handbook.py` runs the pages of the site."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from handbook.pages import GENERATED
 
 ROOT = Path(__file__).parents[1]
-README, GUIDE = (ROOT / "README.md").read_text(), (ROOT / "docs" / "guide.md").read_text()
+README = (ROOT / "README.md").read_text()
 SENTENCES = (
     "Anna lives in Paris with her brother.",
     "They met in London in the spring of last year.",
@@ -66,11 +66,6 @@ def test_the_readme_s_python_works_on_a_folder_of_text(folder):
     assert "new/" in out
     assert "LOC: log ratio" in out
     assert (folder / "loc.rgm").exists()
-
-
-def test_the_guide_s_commands_work(tmp_path):
-    for commands in blocks(GUIDE, "bash"):
-        run(["bash", "-euo", "pipefail", "-c", commands], tmp_path)
 
 
 def test_the_readme_is_short_and_its_links_lead_somewhere():

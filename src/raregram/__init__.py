@@ -16,7 +16,8 @@ after) a name, or one of two collections of text. The tour:
     rg.heat_map(model, "She lives in Oslo.")   # a text in colours, in a notebook
     rg.kwic("articles/", "lives in")           # where words occur, with the text around them
 
-    rg.compare("news/", "fiction/")            # the words and phrases that mark one corpus against another
+    rg.compare("news/", "fiction/")            # the words and phrases that mark one corpus against another;
+                                               # `rg.plot_comparison` draws them
 
     rg.evaluate(model, "test.parquet")         # average precision, F1 and Cllr on tagged documents
     rg.tune(counts, "valid.parquet")           # the best settings on validation documents
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from raregram.models.explain import Explanation, Term
     from raregram.models.fit import fit
     from raregram.models.model import Model, load
+    from raregram.show.comparison.plot import plot_comparison
     from raregram.show.heatmap import heat_map
 
 # Imported when first used, so that `raregram --help` does not wait for NumPy and Arrow.
@@ -83,6 +85,7 @@ _HOME = {
     "heat_map": "raregram.show.heatmap",
     "kwic": "raregram.measure.kwic",
     "load": "raregram.models.model",
+    "plot_comparison": "raregram.show.comparison.plot",
     "rank": "raregram.measure.rank",
     "ratios": "raregram.models.ratios",
     "score": "raregram.measure.score",
@@ -110,6 +113,7 @@ __all__ = [
     "heat_map",
     "kwic",
     "load",
+    "plot_comparison",
     "rank",
     "ratios",
     "score",

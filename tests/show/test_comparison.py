@@ -22,7 +22,7 @@ from raregram.measure.results import Results
 from raregram.models.explain import columns_of
 from raregram.show.comparison import write_comparison
 from raregram.show.comparison.page import strongest
-from raregram.show.comparison.plot import Box, draw_plot, place_labels
+from raregram.show.comparison.plot import Box, place_labels, plot_comparison
 from raregram.show.comparison.terminal import headline, lines
 from raregram.show.write import write_results
 
@@ -118,7 +118,7 @@ def test_labels_lie_in_the_frame_and_apart(found):
 def test_the_plot_has_the_same_bytes_twice_and_shows_words_as_they_are():
     pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'raregram[report]'")
     comparison, _ = hostile()
-    plot, again = draw_plot(comparison), draw_plot(comparison)
+    plot, again = plot_comparison(comparison), plot_comparison(comparison)
     assert plot == again
     assert plot.png.startswith(b"\x89PNG")
     texts = [node.text for node in ET.fromstring(plot.svg).iter("{http://www.w3.org/2000/svg}text")]
@@ -166,7 +166,7 @@ def test_without_matplotlib_there_is_a_page_and_a_warning(tmp_path, monkeypatch)
     def missing(comparison):
         raise MissingExtraError("figures need matplotlib: pip install 'raregram[report]'")
 
-    monkeypatch.setattr(raregram.show.comparison, "draw_plot", missing)
+    monkeypatch.setattr(raregram.show.comparison, "plot_comparison", missing)
     with pytest.warns(RaregramWarning, match="no plot was drawn: .*pip install 'raregram"):
         write_comparison(*counted(), tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"index.html", "table.csv", "table.parquet"}

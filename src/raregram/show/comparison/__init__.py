@@ -17,7 +17,7 @@ from raregram.measure.listing import top_rows
 from raregram.measure.results import Results
 from raregram.options import KeywordKind
 from raregram.show.comparison.page import Lines, page
-from raregram.show.comparison.plot import draw_plot
+from raregram.show.comparison.plot import plot_comparison
 from raregram.show.write import write_results
 
 PAGE = "index.html"
@@ -54,7 +54,7 @@ def write_comparison(comparison: Comparison, lines: Lines, folder: Path) -> Path
     for form in ("csv", "parquet"):
         write_results(Results(comparison.table), str(folder / f"table.{form}"), form, "words")
     try:
-        plot = draw_plot(comparison)
+        plot = plot_comparison(comparison)
     except MissingExtraError as error:
         warnings.warn(f"no plot was drawn: {error}", RaregramWarning, stacklevel=2)
     else:

@@ -32,10 +32,13 @@ INCHES, DPI, POINTS = (8.0, 7.2), 150, 72
 
 @dataclass(frozen=True)
 class Plot:
-    """A drawn comparison."""
+    """A drawn comparison, as two files; a notebook shows it."""
 
     svg: str
     png: bytes
+
+    def _repr_svg_(self) -> str:
+        return self.svg
 
 
 @dataclass(frozen=True)
@@ -80,8 +83,8 @@ def place_labels(points: Iterable[tuple[float, float]], sizes: Iterable[tuple[fl
                 break
 
 
-def draw_plot(comparison: Comparison) -> Plot:
-    """Draw a comparison; the same comparison gives the same bytes."""
+def plot_comparison(comparison: Comparison) -> Plot:
+    """Draw a comparison: both frequencies of every N-gram, coloured by ratio. The same one gives the same bytes."""
     matplotlib = import_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.colors import LinearSegmentedColormap
