@@ -34,7 +34,6 @@ assert rg.fit(counts, "LOC").ratio(["he lives in"])[0] > 1
 import importlib.util
 others = ("pandas", "numba", "sklearn", "spacy", "matplotlib")
 print(sum(importlib.util.find_spec(name) is not None for name in others))
-print(rg.__file__)
 """
 
 
@@ -90,27 +89,25 @@ def test_the_source_archive_has_what_builds_and_tests_it(dist):
     assert not {name for name in inside if name.startswith(("build/", ".venv", ".git/"))}
 
 
-def test_the_wheel_counts_where_only_the_core_is_installed(dist, tmp_path):
-    """In an environment with the packages of the core, linked from this one, so that no network is needed."""
-    (wheel,) = dist.glob("*.whl")
-    bare = tmp_path / "bare"
-    venv.create(bare, symlinks=os.name != "nt")
-    site, python = bare / "site", bare / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    site.mkdir()
-    for name in of_the_core():
-        for top in {file.parts[0] for file in files_of(name) if file.parts[0] != ".."}:
-            (site / top).symlink_to(importlib.metadata.distribution(name).locate_file(top))
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(site)
+@pytest.mark.parametrize("archive", ["*.whl", "*.tar.gz"], ids=["wheel", "source"])
+def test_it_is_installed_and_counts_where_nothing_else_is(dist, tmp_path, archive):
+    """As `pip install raregram` does it, with the newest packages of the core."""
+    (path,) = dist.glob(archive)
+    venv.create(tmp_path / "bare", with_pip=True)
+    programs = tmp_path / "bare" / ("Scripts" if os.name == "nt" else "bin")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run(
-        [python, "-I", "-W", "error", "-c", f"import sys; sys.path.append({str(site)!r})\n{COUNT}"],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    others, file = done.stdout.splitlines()
-    assert others == "0", "there is more in this environment than the core"
-    assert Path(file).is_relative_to(site)
+
+    def run(*command: object) -> str:
+        words = [str(programs / str(command[0])), *map(str, command[1:])]
+        done = subprocess.run(
+            words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run("python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", path)
+    assert run("python", "-I", "-W", "error", "-c", COUNT).split() == ["0"], "there is more here than the core"
+    assert run("raregram", "--version").split()[-1] == rg.__version__
 
 
 def test_the_core_is_as_small_as_the_readme_says():
@@ -143,7 +140,7 @@ def test_one_version_everywhere():
     citation = (ROOT / "CITATION.cff").read_text("utf-8")
     assert re.findall(r"^version: (.*)$", citation, re.MULTILINE) == [rg.__version__]
     headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
-    assert headings
+    assert f"{rg.__version__} (" in " ".join(headings)
     assert all(re.fullmatch(r"Unreleased|\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\)", heading) for heading in headings)
 
 
