@@ -27,7 +27,8 @@ def folder(tmp_path):
 
 def test_the_first_rows_are_printed(run, folder):
     found = compare(str(folder / "sea"), str(folder / "land"), **SETTINGS)
-    head, columns, *rows = run("compare", "sea", "land", "-n", "1-2", "--top", 4).splitlines()
+    head, columns, *rows, foot = run("compare", "sea", "land", "-n", "1-2", "--top", 4).splitlines()
+    assert foot == "17 of 47 N-grams mark sea (q below 0.05); 4 shown"
     assert re.fullmatch(r"sea \([\d,]+ words, 8 documents\) against land \([\d,]+ words, 8 documents\)", head)
     assert columns.split()[:5] == ["N-gram", "sea", "/M", "land", "/M"]
     expected = found.top(4, kind="positive")
@@ -37,6 +38,19 @@ def test_the_first_rows_are_printed(run, folder):
     negative = run("compare", "sea", "land", "-n", "1-2", "--negative", "--sort", "g2").splitlines()[2:]
     assert "horse" in "".join(negative)
     assert "whale" not in "".join(negative)
+
+
+def test_where_little_is_significant_the_rest_can_be_seen(run, folder):
+    for name, word in (("one", "red"), ("two", "blue")):
+        (folder / name).mkdir()
+        for k in range(2):
+            (folder / name / f"{k}.txt").write_text(f"a {word} house and a {word} door, number {k} of them")
+    last = run("compare", "one", "two", "-n", "1", "--min-count", 1).splitlines()[-1]
+    assert re.fullmatch(r"0 of \d+ N-grams mark one \(q below 0\.05\); 0 shown; --all prints others, too", last)
+    printed = run("compare", "one", "two", "-n", "1", "--min-count", 1, "--all", "--top", 3).splitlines()
+    assert printed[2].startswith("red ")
+    assert re.fullmatch(r"3 of \d+ N-grams", printed[-1])
+    assert "exclude each other" in run("compare", "one", "two", "--all", "--negative", code=2)
 
 
 def test_json_has_all_columns(run, folder):

@@ -62,6 +62,7 @@ def compare(
     sort: Annotated[options.KeywordSort, option(help=options.KEYWORD_SORT.help)] = options.KEYWORD_SORT.default,
     negative: Annotated[bool, option("--negative", help="Print what is more in the second corpus.")] = False,
     lockwords: Annotated[bool, option("--lockwords", help="Print what is alike in both.")] = False,
+    everything: Annotated[bool, option("--all", help="Print also rows that are not significant.")] = False,
     repeats: Annotated[bool, option("--repeats", help="Print also rows that say no more than another.")] = False,
     memory_limit: cli.MemoryLimit = None,
     engine: cli.Engine = options.ENGINE.default,
@@ -85,13 +86,14 @@ def compare(
     from raregram.measure.listing import top_rows
     from raregram.text.tokenize import Tokenizer
 
-    if negative and lockwords:
-        raise ParameterError("--negative and --lockwords exclude each other")
+    if negative + lockwords + everything > 1:
+        raise ParameterError("--negative, --lockwords and --all exclude each other")
     if reference is not None and (cut_by is not None or len(sources) != 1):
         raise ParameterError("--reference is compared with one corpus, without --by")
     if reference is None and cut_by is None and len(sources) != 2:
         raise ParameterError(f"compare takes two corpora, or one with --by or --reference; got {len(sources)}")
-    kind: options.KeywordKind = "negative" if negative else "lockword" if lockwords else "positive"
+    kind: options.KeywordKind = "positive"
+    kind = "negative" if negative else "lockword" if lockwords else "all" if everything else kind
     reading: dict[str, Any] = {"format": format, "split": split, "on_error": on_error}
     settings: dict[str, Any] = {
         **reading, "n": cli.parse_lengths(n), "min_count": min_count, "min_documents": min_documents, "lower": lower,
@@ -113,7 +115,7 @@ def compare(
         if as_json:
             _print_json(comparison, rows)
         else:
-            _print(comparison, rows, sort)
+            _print(comparison, rows, sort, kind)
     if out is not None:
         tokenizer = Tokenizer("words", tokenize, lower)
         _write(out, found, lambda: _find_lines(sources, cut_by, found, tokenizer, reading, quiet), quiet)
@@ -207,7 +209,7 @@ def _write(out: str, found: list[Comparison], lines: Callable[[], list[Lines]], 
             say(f"{page}: {' against '.join(comparison.names)}, {len(comparison.table):,} rows")
 
 
-def _print(comparison: Comparison, rows: pa.Table, sort: str) -> None:
+def _print(comparison: Comparison, rows: pa.Table, sort: str, kind: options.KeywordKind) -> None:
     """Print rows as a table with bars, in the colours of the page on a terminal."""
     from raregram.show.comparison import terminal
 
@@ -215,6 +217,7 @@ def _print(comparison: Comparison, rows: pa.Table, sort: str) -> None:
     click.secho(terminal.headline(comparison), bold=True)
     for line, ratio in terminal.lines(comparison, rows, width, sort):
         click.secho(line, fg=None if not ratio else "yellow" if ratio > 0 else "blue", dim=ratio is None)
+    click.secho(terminal.footline(comparison, rows, kind), dim=True)
 
 
 def _print_json(comparison: Comparison, rows: pa.Table) -> None:

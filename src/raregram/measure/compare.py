@@ -39,6 +39,13 @@ COLUMNS = [
     "simple_maths", "odds_ratio", "zeta", "fightin_words", "kind", "repeats",
 ]  # fmt: skip
 
+FIRST_COLUMNS = [
+    "ngram", "per_million_a", "per_million_b", "documents_a", "documents_b", "log2_ratio", "low", "high",
+    "conservative", "kind",
+]  # fmt: skip
+
+TOKENIZED = {"tokenize": "words"}  # by default; the command does so, too
+
 Pair = tuple[str, str | None]
 Limits = tuple[int, int]
 
@@ -55,10 +62,12 @@ class Comparison(Results):
     per_million_a, _b       per million N-grams of its length,
     documents_a, _b         in how many documents, null for a list of frequencies,
     share_a, share_b        in which share of them
-    log2_ratio              log2 of the ratio of both relative frequencies, as its parts and its own sightings tell
+    log2_ratio              log2 of the ratio of both relative frequencies, estimated from its own frequencies and
+                            those of its parts: closer to 0 than the observed `log_ratio`, the more so if it is rare
     low, high               the 95 % interval of this ratio, log2
-    conservative            the low end by its own sightings, at most `log2_ratio`; 0 if the interval has 0, negative
-                            for the second corpus. Rows are in the order of this
+    conservative            a cautious estimate of the ratio, log2: the nearer end of an interval by its own
+                            frequencies alone, never further from 0 than `log2_ratio`; 0 where that interval has 0,
+                            negative for the second corpus. Rows are in the order of this
     g2, g2_design           the log likelihood statistic over two cells; and over its design effect and Williams's q
     p, q                    of g2_design, and adjusted for the number of rows (false discovery rate)
     beyond                  log2 by which the ratio differs from what its parts say
@@ -80,6 +89,9 @@ class Comparison(Results):
         Negative key words come with the lowest first. Rows that only repeat others are left out unless asked for.
         """
         return Results(top_rows(self.table, "all" if kind is None else kind, sort, k, repeats))
+
+    def __repr__(self) -> str:
+        return repr(Results(self.table.select(FIRST_COLUMNS)))
 
     def _repr_html_(self) -> str:
         return as_html(self.names, self.table)
@@ -120,14 +132,15 @@ def compare(
         by: what cuts one corpus into samples: a field of its documents, "folder" or "file:REGEX".
         min_count: leave out N-grams that were seen less often, in both corpora together,
         min_documents: or in fewer documents.
-        counting: further options of `raregram.count`, e.g. `tokenize`, `lower`, `memory_limit` and `engine`.
+        counting: further options of `raregram.count`, e.g. `lower`, `memory_limit` and `engine`. Words are split by
+            Unicode's word boundaries unless `tokenize="whitespace"`.
 
     >>> tea = [{"text": text} for text in ["hot tea please", "some hot tea", "hot tea again"]]
     >>> ale = [{"text": text} for text in ["cold ale please", "some cold ale", "cold ale again"]]
     >>> compare(tea, ale, n=2, names=("tea", "ale"), min_count=3)["ngram"].to_pylist()
     ['hot tea', 'cold ale']
     """
-    lengths = _lengths(n)
+    lengths, counting = _lengths(n), TOKENIZED | counting
     check_count("min_count", "compare", min_count)
     check_count("min_documents", "compare", min_documents)
     limits = (min_count, min_documents)
@@ -157,7 +170,7 @@ def compare_each(
 ) -> Iterator[Comparison]:
     """Yield the comparison of each sample of one corpus with all others, in the order of their names."""
     lengths = _lengths(n)
-    counts = count_samples(a, lengths[1], by, min_count, counting)
+    counts = count_samples(a, lengths[1], by, min_count, TOKENIZED | counting)
     _check_samples(counts)
     for name in counts.targets:
         yield compare_samples(counts, (name, None), lengths, (min_count, min_documents))

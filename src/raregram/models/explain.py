@@ -65,7 +65,7 @@ class Term:
         return replace(self, start=start, end=end, items=self.items[skipped : skipped + end - start])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """The terms of one N-gram; they add up to its log ratio exactly. `print` draws them."""
 
@@ -173,6 +173,9 @@ class Explanation:
         if term.kind == "shape":
             return item if term.text == item else f"{item} (as {term.text})"
         return item + NOTES[term.kind]
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         """Draw a bar for each term, to the right if it speaks for the target."""

@@ -20,6 +20,9 @@ class HeatMap:
     kind: str
     scores: dict[str, list[float | None]]  # of each model; None where a boundary has no context
 
+    def __repr__(self) -> str:
+        return f"<heat map of {len(self.items):,} items by {', '.join(self.scores)}; a notebook shows it in colours>"
+
     def _repr_html_(self) -> str:
         return drawing.heat_map(self.items, self.scores, between=" " if self.kind == "words" else "")
 

@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from raregram.measure.compare import Comparison
 from raregram.models.explain import columns_of, visible
+from raregram.options import KeywordKind
 
 NARROWEST, WIDEST = 40, 140  # columns of a line
 LONGEST_BAR, SHORTEST_BAR = 24, 6
+FEW = 10  # rows, with which one would like to see more
 Line = tuple[str, float | None]  # what is printed, and the log2 ratio that it shows
 
 
@@ -19,8 +22,24 @@ def headline(comparison: Comparison) -> str:
     """Name both corpora and their sizes."""
     sides = zip(comparison.names, comparison.tokens, comparison.documents, strict=True)
     return " against ".join(
-        f"{visible(name)} ({tokens:,} words, {documents:,} documents)" for name, tokens, documents in sides
+        f"{visible(name)} ({tokens:,} words, {documents:,} document{'s' * (documents != 1)})"
+        for name, tokens, documents in sides
     )
+
+
+def footline(comparison: Comparison, rows: pa.Table, kind: KeywordKind) -> str:
+    """Say how many rows there are of the kind that is shown, and how to see more."""
+    table = comparison.table
+    if kind == "all":
+        return f"{len(rows):,} of {len(table):,} N-grams"
+    found = pc.sum(pc.equal(table["kind"], kind)).as_py() or 0
+    what = {
+        "positive": f"mark {visible(comparison.names[0])} (q below 0.05)",
+        "negative": f"mark {visible(comparison.names[1])} (q below 0.05)",
+        "lockword": "are alike in both",
+    }[kind]
+    few = "; --all prints others, too" if found < FEW and kind != "lockword" else ""
+    return f"{found:,} of {len(table):,} N-grams {what}; {len(rows):,} shown{few}"
 
 
 def lines(comparison: Comparison, table: pa.Table, width: int, sort: str = "conservative") -> Iterator[Line]:
