@@ -175,14 +175,15 @@ def targets(found: Mapping[str, Any]) -> list[str]:
     """Return the table of everything that was aimed at."""
     lines = ["| | aim | measured | |", "|---|---|--:|---|"]
     for name, step in found.items():
-        above = ""
+        above, rows = "", []
         for figure in step["figures"]:
             is_part = figure["what"].startswith("  ")
             above = above if is_part else figure["what"]
             what = f"{above}: {figure['what'].strip()}" if is_part else above
             if aim(figure):
                 verdict = "met" if met(figure) else "**missed**"
-                lines.append(f"| {STEPS[name].title}: {what} | {aim(figure)} | {measured(figure)} | {verdict} |")
+                rows.append(f"| {what} | {aim(figure)} | {measured(figure)} | {verdict} |")
+        lines += [f"| **{STEPS[name].title}** | | | |", *rows] if rows else []
     return lines
 
 

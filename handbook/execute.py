@@ -89,7 +89,8 @@ class Runner:
         self.shown += 1
         name = f"{Path(self.page).stem}-{self.shown}.svg"
         save(self.pictures / name)
-        return f"\n![{title or 'The figure that this draws'}]({self.address}/{name}){{ .figure }}\n"
+        address = f"{self.address}/{name}"
+        return f"\n[![{title or 'The figure that this draws'}]({address}){{ .figure }}]({address})\n"
 
 
 def is_drawing(value: Any) -> bool:
@@ -100,7 +101,7 @@ def is_drawing(value: Any) -> bool:
 
 def as_text(text: str) -> str:
     """Return printed text as a block of its own; of long ones the beginning."""
-    lines = text.expandtabs(4).rstrip().splitlines()
+    lines = text.replace(str(Path.home()), "~").expandtabs(4).rstrip().splitlines()
     if not lines:
         return ""
     if len(lines) > LONGEST:

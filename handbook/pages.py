@@ -32,6 +32,8 @@ def write_site(folder: Path, only: list[str]) -> None:
     """Write all pages, or run only those that are named."""
     folder = folder.absolute()
     pages = folder / "pages"
+    if not only:
+        shutil.rmtree(pages, ignore_errors=True)
     (pages / "pictures").mkdir(parents=True, exist_ok=True)
     shutil.copytree(DOCS, pages, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.md", "*.json"))
     shutil.copy(Path(__file__).with_name("zensical.toml"), folder)

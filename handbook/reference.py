@@ -22,11 +22,15 @@ MODULES = (
     "raregram.errors",
 )
 STABLE = "What is not on this page may change at any time ([Versions](../contributing.md#versions))."
-SERVICE = (
-    "`raregram serve loc.rgm` starts it ([options](commands.md#serve)). A running service describes itself at "
-    "`/docs`, and as OpenAPI at `/openapi.json`."
-)
+SERVICE = """`raregram serve loc.rgm` starts it ([options](commands.md#serve)). A running service describes itself at
+`/docs`, and as OpenAPI at `/openapi.json`. Requests and responses are JSON:
+
+```sh
+curl --json '{"contexts": ["she lives in", "he said that"]}' http://127.0.0.1:8000/api/score
+```
+"""
 WIDTH = 96  # columns of a signature on one line
+LONGEST_DEFAULT = 40
 
 
 def python_page() -> str:
@@ -97,7 +101,8 @@ def argument(parameter: inspect.Parameter) -> str:
     annotation = "" if parameter.annotation is parameter.empty else f": {parameter.annotation}"
     if parameter.default is parameter.empty:
         return f"{stars}{parameter.name}{annotation}"
-    default = "..." if callable(parameter.default) else repr(parameter.default)
+    default = repr(parameter.default)
+    default = "..." if callable(parameter.default) or len(default) > LONGEST_DEFAULT else default
     return f"{parameter.name}{annotation} = {default}"
 
 
@@ -116,16 +121,40 @@ def docstring(thing: Any) -> str:
             ]
         elif paragraph.startswith(">>>"):
             parts.append(f"```python\n{paragraph}\n```")
-        elif re.match(r"====|    ", paragraph):
-            before = (
-                parts.pop().removesuffix("\n```") + "\n\n"
-                if parts and parts[-1].startswith("```text")
-                else "```text\n"
-            )
-            parts.append(before + inspect.cleandoc(paragraph) + "\n```")
+        elif re.match(r"====", paragraph):
+            parts.append(as_table(paragraph))
+        elif re.match(r"    ", paragraph):
+            drawn = inspect.cleandoc(paragraph)
+            language = "python" if drawn.startswith(("import ", "rg.", "model", "counts")) else "text"
+            before = f"```{language}\n"
+            if parts and parts[-1].startswith(("```python\nimport", "```text")):  # one drawing of several paragraphs
+                before = parts.pop().removesuffix("\n```") + "\n\n"
+            parts.append(f"{before}{drawn}\n```")
         else:
             parts.append(paragraph)
     return "\n\n".join(parts) + "\n"
+
+
+def as_table(text: str) -> str:
+    r"""Return a simple table of reStructuredText in Markdown; a line without a first cell goes on.
+
+    >>> print(as_table("====  ====\na     b\n====  ====\nx, y  one\n      two\n====  ===="))
+    | a | b |
+    |---|---|
+    | `x, y` | one two |
+    """
+    rule, *lines = text.splitlines()[:-1]
+    starts = [found.start() for found in re.finditer(r"=+", rule)]
+    cells = [[line[a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=True)] for line in lines]
+    head, cells = (cells[0], cells[2:]) if rule in lines else ([""] * len(starts), cells)
+    rows: list[list[str]] = []
+    for first, *rest in cells:
+        if first:
+            rows.append([f"`{first}`", *rest])
+        else:
+            rows[-1] = [f"{before} {more}".strip() for before, more in zip(rows[-1], ["", *rest], strict=True)]
+    lines = [f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in (head, *rows)]
+    return "\n".join([lines[0], "|---" * len(starts) + "|", *lines[1:]])
 
 
 def listed(lines: str) -> str:
@@ -142,7 +171,7 @@ def commands_page() -> str:
     for name in app.list_commands(click.Context(app)):
         command = app.get_command(click.Context(app), name)
         assert command is not None
-        context = click.Context(command, info_name=f"raregram {name}", max_content_width=90, terminal_width=90)
+        context = click.Context(command, info_name=f"raregram {name}", max_content_width=84, terminal_width=84)
         parts.append(f"## {name}\n\n```text\n{command.get_help(context)}\n```\n")
     return "\n".join(parts)
 
@@ -156,26 +185,30 @@ def service_page(models: tuple[str, ...]) -> str:
     parts = [f"# HTTP service\n\n{api['info'].get('description', '')}\n\n{SERVICE}\n"]
     for path, methods in api["paths"].items():
         for method, operation in methods.items():
-            about = "\n\n".join(operation[key] for key in ("summary", "description") if key in operation)
-            parts.append(f"## {method.upper()} {path}\n\n{about}\n")
-            body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
-            answer = (
-                operation["responses"].get("200", {}).get("content", {}).get("application/json", {}).get("schema")
-            )
-            parts += [fields("Request", body, api), fields("Response", answer, api)]
+            parts.append(f"## {method.upper()} {path}\n\n{operation.get('description') or operation['summary']}\n")
+            sides = (operation.get("requestBody", {}), operation["responses"].get("200", {}))
+            for title, side in zip(("Request", "Response"), sides, strict=True):
+                schema = side.get("content", {}).get("application/json", {}).get("schema", {})
+                parts.append(fields(f"**{title}**", resolve(schema, api)))
+    parts.append("## Objects\n")
+    named = re.findall(r"\[(\w+)\]\(#", "\n".join(parts))
+    for name in named:  # the list grows by what these refer to
+        shown = fields(f"### {name}", api["components"]["schemas"][name])
+        named += [each for each in re.findall(r"\[(\w+)\]\(#", shown) if each not in named]
+        parts += [] if shown in parts else [shown]
     return "\n".join(parts)
 
 
-def fields(title: str, schema: Any, api: Any) -> str:
-    """Return a table of the fields of a request or response."""
-    schema = resolve(schema or {}, api)
+def fields(title: str, schema: Any) -> str:
+    """Return a table of the fields of a request, a response or an object."""
     if not schema.get("properties"):
         return ""
     rows = [
-        f"| `{name}` | {kind(value, api)} | {value.get('description', '').replace('|', '&#124;')} |"
+        f"| `{name}` | {kind(value)} | {value.get('description', '').replace('|', '&#124;')} |"
         for name, value in schema["properties"].items()
     ]
-    return "\n".join([f"**{title}**\n", "| field | type | |", "|---|---|---|", *rows, ""])
+    head = [title, "", schema.get("description", ""), "", "| field | type | meaning |", "|---|---|---|"]
+    return "\n".join([*head, *rows, ""])
 
 
 def resolve(schema: Any, api: Any) -> Any:
@@ -184,12 +217,17 @@ def resolve(schema: Any, api: Any) -> Any:
     return api["components"]["schemas"][name] if name else schema
 
 
-def kind(schema: Any, api: Any) -> str:
+def kind(schema: Any) -> str:
     """Return the type of a field in a few words."""
     if "$ref" in schema:
-        return f"`{schema['$ref'].rpartition('/')[2]}`"
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
     if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(kind(each, api) for each in schema["anyOf"]))
+        return " or ".join(dict.fromkeys(map(kind, schema["anyOf"])))
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
     if schema.get("type") == "array":
-        return f"list of {kind(schema.get('items', {}), api)}"
+        return f"list of {kind(schema.get('items', {}))}"
+    if isinstance(schema.get("additionalProperties"), dict):
+        return f"object: {kind(schema['additionalProperties'])} by name"
     return str(schema.get("type", "any"))

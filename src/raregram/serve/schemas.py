@@ -46,7 +46,7 @@ class ScoreRequest(RequestBody, json_schema_extra={"examples": [{"contexts": [CO
     """Contexts to score."""
 
     contexts: Annotated[list[str], SOME] | Annotated[list[Annotated[list[str], LONG]], SOME] = Field(
-        description="Each as text, or as a list of items: n of them, or fewer for a model with pads."
+        description="Each as text, or as a list of items: n of them, or fewer."
     )
     models: Models = None
 
@@ -96,16 +96,16 @@ class ExplainRequest(ChangesRequest):
 class Term(BaseModel):
     """What one span of the context adds."""
 
-    start: int
-    end: int
+    start: int = Field(description="Its first position, from 0,")
+    end: int = Field(description="and that behind its last one.")
     items: list[str]
     text: str = Field(description="The items, fit to be shown.")
-    f_nu: int | None
-    f_de: int | None
-    selected: bool
-    value: Number
+    f_nu: int | None = Field(description="Its frequency at the target,")
+    f_de: int | None = Field(description="and elsewhere; null where nothing is known of it.")
+    selected: bool = Field(description="Whether the model uses it.")
+    value: Number = Field(description="What it adds to the log ratio.")
     kind: Literal["item", "anywhere", "shape", "none", "shapes", "items", "calibration"]
-    prior: Number | None
+    prior: Number | None = Field(description="Of a sequence: the log ratio that was expected of it.")
 
 
 class ExplainResponse(BaseModel):
