@@ -35,7 +35,7 @@ def write_site(folder: Path, only: list[str]) -> None:
     if not only:
         shutil.rmtree(pages, ignore_errors=True)
     (pages / "pictures").mkdir(parents=True, exist_ok=True)
-    shutil.copytree(DOCS, pages, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.md", "*.json"))
+    shutil.copytree(DOCS, pages, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.md", "*.json", "*.toml"))
     shutil.copy(Path(__file__).with_name("zensical.toml"), folder)
     names = [path.relative_to(DOCS).as_posix() for path in sorted(DOCS.rglob("*.md"))]
     run = [name for name in names if name.split("/")[0] in RUN and (not only or name in only)]
