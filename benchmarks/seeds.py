@@ -1,4 +1,4 @@
-"""The experiment with both taggers, three seeds, and contexts of ten and of two words: the tables of docs/experiment.md.
+"""The experiment with both taggers, three seeds and two lengths of contexts: the tables of docs/experiment.md.
 
     python -m benchmarks.seeds [--out build/seeds]
 
@@ -52,7 +52,7 @@ def main() -> None:
         for family, name in FAMILIES.items():
             print(f"| {name} | {' | '.join(mean_f1(runs, tags, n, target, family) for target, tags in COLUMNS)} |")
     print(f"\n| finding | {head}\n|---|{':-:|' * len(COLUMNS)}")
-    for finding in dict.fromkeys(each.finding for each in findings(runs["stanford", 10, 0])):
+    for finding in dict.fromkeys(each.claim for each in findings(runs["stanford", 10, 0])):
         print(f"| {finding} | {' | '.join(held(runs, tags, target, finding) for target, tags in COLUMNS)} |")
 
 
@@ -68,7 +68,7 @@ def held(runs: Runs, tags: str, target: str, finding: str) -> str:
             each.held
             for seed in SEEDS
             for each in findings(runs[tags, n, seed])
-            if (each.target, each.finding) == (target, finding)
+            if (each.target, each.claim) == (target, finding)
         ]
         for n in LENGTHS
     ]
