@@ -48,6 +48,7 @@ STEPS = {
     "taggers": Step("Taggers", ("--seeds", "--articles", "1000"), ("--seeds", "--articles", "20", "--rounds", "1")),
     "trial": Step("Default options on a folder of text", small=("--documents", "300", "--targets", "LOC")),
     "calibration": Step("Calibration", small=("--settings", "brown", "--sizes", "50", "--seeds", "0")),
+    "coverage": Step("Intervals", small=("--settings", "words before, n 2", "--seeds", "0")),
     "keyness": Step("Two corpora", small=("--only", "level", "--level-seeds", "1")),
     "contest": Step("Rivals", small=TINY),
     "ends": Step("Files in, files out", small=("--size", "150", "--targets", "LOC", "--k", "200"), among_rivals=True),

@@ -1,0 +1,110 @@
+"""Whether 95 % intervals hold 95 % of what is seen in other documents, by how much was known.
+
+    python -m benchmarks.coverage [--seeds 0,1] [--json FILE]
+
+Half of the documents of Reuters-21578 are fitted in five folds with default options. In the other half, contexts of
+one to three items that occur at least 20 times there are looked at: the true ratio is drawn from the interval, and
+how often the target follows is drawn from that ratio, with as many independent sightings as the design effect of
+these documents leaves. An interval covers what was seen if that is within 95 % of the draws. The bands are those of
+how often a context was expected at the target in the half that was fitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+import raregram as rg
+from benchmarks.calibration import reuters, words
+from benchmarks.measuring import PROJECT, Figures, parser
+from raregram.counts.spans import suffix
+from raregram.measure import keyness
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+LONGEST, LEAST_SEEN = 3, 20
+DRAWS = 200
+SIDE = 1.959964  # standard deviations from the middle to an end
+BANDS = (0, 0.5, 1, 5, 20, np.inf)
+LEAST_CONTEXTS = 30  # in a band, of which something is said
+TARGETS = ("LOC", "PER")
+SETTINGS: dict[str, tuple[dict[str, Any], int | None]] = {  # how contexts are counted, and of how many articles
+    "words before": ({"n": 10}, None),
+    "words behind, n 5": ({"n": 5, "side": "right"}, None),
+    "words before, n 2": ({"n": 2}, 3_000),
+}
+
+
+def main() -> None:
+    options = parser(__doc__, results=True)
+    options.add_argument("--seeds", type=lambda text: list(map(int, words(text))), default=[0, 1, 2])
+    options.add_argument("--settings", nargs="*", default=list(SETTINGS))
+    arguments = options.parse_args()
+    figures, articles = Figures(), reuters(PROJECT)
+    for name in arguments.settings:
+        counting, size = SETTINGS[name]
+        inside: dict[tuple[str, int], list[npt.NDArray[np.bool_]]] = {}
+        for seed in arguments.seeds:
+            order = np.random.default_rng(seed).permutation(len(articles))[:size]
+            for target, expected, covered in judge(articles.take(pa.array(order)), counting, seed):
+                for band, (low, high) in enumerate(pairwise(BANDS)):
+                    inside.setdefault((target, band), []).append(covered[(expected >= low) & (expected < high)])
+        for (target, band), parts in inside.items():
+            found = np.concatenate(parts)
+            expected = f"{BANDS[band]:g} to {BANDS[band + 1]:g} expected"
+            what = f"{name}, {target}, {expected} ({len(found):,} contexts)"
+            if len(found) >= LEAST_CONTEXTS:
+                figures.add(what, 100 * float(found.mean()), "%", least=93, most=97)
+    figures.write(arguments.json)
+
+
+def judge(articles: pa.Table, counting: dict[str, Any], seed: int) -> Iterator[tuple[str, Floats, Bools]]:
+    """Yield of each target how often contexts were expected at it, and whether their intervals cover what is seen."""
+    half = len(articles) // 2
+    fitted = rg.count(articles[:half], targets=TARGETS, folds=5, **counting)
+    side, n = counting.get("side", "left"), counting["n"]
+    other = rg.count(articles[half:], targets=TARGETS, documents=True, **counting)
+    totals = other.totals.reshape(3, -1)  # contexts, documents, squared contexts; in all and at each target
+    concentration = totals[2:, 0] / totals[0, 0] ** 2.0
+    for target in TARGETS:
+        model, found = rg.fit(fitted, target), []
+        at_target = totals[0, other.column(target)]
+        odds = float(np.log(at_target / (totals[0, 0] - at_target)))
+        for length in range(1, min(LONGEST, n) + 1):
+            rows = other.rows[suffix(length, n, side)].at_least(LEAST_SEEN)
+            contexts = [[other.items[code].as_py() for code in key] for key in rows.keys.tolist()]
+            f, documents, squares = rows.values.reshape(len(rows), 3, -1)[:, :, [other.column(target)]].swapaxes(0, 1)
+            design = keyness.design_effect(f, documents, squares, concentration, totals[1:2, 0])
+            covered = cover(model.with_interval(contexts), rows.values[:, 0], f[:, 0], design, odds, seed)
+            expected = model.estimator.evidence(model.encode(contexts))
+            found.append((np.zeros(len(rows)) if expected is None else expected, covered))
+        every, inside = zip(*found, strict=True)
+        yield target, np.concatenate(every), np.concatenate(inside)
+
+
+def cover(
+    interval: tuple[Floats, Floats, Floats], f_all: Ints, f_nu: Ints, design: Floats, log_odds: float, seed: int
+) -> Bools:
+    """Return whether the frequencies at the target are within 95 % of what the intervals let expect."""
+    rng = np.random.default_rng(seed)
+    middle, low, high = interval
+    z = rng.standard_normal((DRAWS, len(middle)))
+    log_ratio = middle + z * np.where(z > 0, high - middle, middle - low) / SIDE
+    n = np.maximum(np.round(f_all / design).astype(int), 1)
+    seen = np.minimum(np.round(f_nu / design).astype(int), n)
+    drawn = rng.binomial(n, 1 / (1 + np.exp(-log_ratio - log_odds)))
+    ties = rng.random(len(middle)) * ((drawn == seen).sum(axis=0) + 1)
+    rank = ((drawn < seen).sum(axis=0) + ties) / (DRAWS + 1)
+    inside: Bools = (rank > 0.025) & (rank < 0.975)
+    return inside
+
+
+if __name__ == "__main__":
+    main()
