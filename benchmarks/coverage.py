@@ -58,8 +58,8 @@ def main() -> None:
                     inside.setdefault((target, band), []).append(covered[(expected >= low) & (expected < high)])
         for (target, band), parts in inside.items():
             found = np.concatenate(parts)
-            expected = f"{BANDS[band]:g} to {BANDS[band + 1]:g} expected"
-            what = f"{name}, {target}, {expected} ({len(found):,} contexts)"
+            reach = f"{BANDS[band]:g} to {BANDS[band + 1]:g} expected"
+            what = f"{name}, {target}, {reach} ({len(found):,} contexts)"
             if len(found) >= LEAST_CONTEXTS:
                 figures.add(what, 100 * float(found.mean()), "%", least=93, most=97)
     figures.write(arguments.json)
@@ -92,7 +92,15 @@ def judge(articles: pa.Table, counting: dict[str, Any], seed: int) -> Iterator[t
 def cover(
     interval: tuple[Floats, Floats, Floats], f_all: Ints, f_nu: Ints, design: Floats, log_odds: float, seed: int
 ) -> Bools:
-    """Return whether the frequencies at the target are within 95 % of what the intervals let expect."""
+    """Return whether the frequencies at the target are within 95 % of what the intervals let expect.
+
+    >>> rng, size = np.random.default_rng(1), 4000
+    >>> truth = rng.normal(1.0, 0.5, size)  # as the interval says
+    >>> f_nu, f_all = rng.binomial(100, 1 / (1 + np.exp(-truth))), np.full(size, 100)
+    >>> interval = tuple(np.full(size, 1.0 + side * 0.5 * SIDE) for side in (0, -1, 1))
+    >>> cover(interval, f_all, f_nu, np.ones(size), 0.0, seed=0).mean().round(2)
+    np.float64(0.95)
+    """
     rng = np.random.default_rng(seed)
     middle, low, high = interval
     z = rng.standard_normal((DRAWS, len(middle)))
