@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import os
 import re
 import shutil
@@ -105,6 +106,10 @@ def test_docstrings_become_markdown():
     assert "**Arguments**\n\n- `criterion`: one of `CRITERIA`." in shown
     assert '```python\n>>> scores("gss"' in shown
     assert shown.count("```") == 2
+
+
+def test_tables_of_docstrings_become_tables():
+    assert doctest.testmod(reference) == (0, 1)
 
 
 def test_every_page_is_in_the_navigation_once():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import random
 import shutil
@@ -10,7 +11,7 @@ import sys
 
 import pytest
 
-from benchmarks import corpora, growth, measuring, speed
+from benchmarks import calibration, corpora, coverage, growth, measuring, speed
 
 pytestmark = pytest.mark.harness
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
@@ -26,6 +27,13 @@ def test_the_c_program_finds_the_words_that_python_finds(tmp_path):
     printed = subprocess.run([tmp_path / "split_hash", path, "1"], check=True, capture_output=True, text=True).stdout
     assert [int(number) for number in printed.split()[:2]] == [len(text.split()), len(set(text.split()))]
     assert yardstick(path) > 0
+
+
+@pytest.mark.parametrize("module", [calibration, coverage], ids=lambda module: module.__name__)
+def test_the_examples_of_docstrings_hold(module):
+    failed, attempted = doctest.testmod(module)
+    assert attempted
+    assert not failed
 
 
 def test_tasks_run_in_turns():
