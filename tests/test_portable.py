@@ -12,6 +12,7 @@ import raregram as rg
 from raregram import atomic
 from raregram.cli.startup import output_encoding
 from raregram.corpus import documents
+from raregram.counts import engine, storage
 from raregram.errors import FileError
 from raregram.measure import processes
 
@@ -54,6 +55,39 @@ def test_files_are_written_and_replaced_where_open_files_cannot_be_removed(windo
         model.save(tmp_path / "a.rgm")
     assert rg.Counts.load(tmp_path / "a.counts") == counts
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.counts", "a.rgm"]
+
+
+@needs_proc
+def test_a_loaded_table_and_model_can_be_replaced_where_open_files_cannot_be(
+    windows, monkeypatch, counts, model, tmp_path
+):
+    """As when a table gets more counts, or a service has a model that is fitted again."""
+    monkeypatch.setattr(storage, "sys", SimpleNamespace(platform="win32"))
+    counts.save(tmp_path / "a.counts")
+    model.save(tmp_path / "a.rgm")
+    loaded, served = rg.Counts.load(tmp_path / "a.counts"), rg.Model.load(tmp_path / "a.rgm")
+    (loaded + counts).save(tmp_path / "a.counts")
+    model.save(tmp_path / "a.rgm")
+    assert rg.Counts.load(tmp_path / "a.counts") - counts == loaded
+    assert served.settings == model.settings
+
+
+def test_the_disk_itself_keeps_files_on_macos(monkeypatch, counts, tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    asked = []
+    monkeypatch.setattr(atomic, "sys", SimpleNamespace(platform="darwin"))
+    monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+    monkeypatch.setattr(fcntl, "fcntl", lambda descriptor, command: asked.append(command))
+    counts.save(tmp_path / "a.counts")
+    assert asked
+    assert set(asked) == {51}
+
+
+def test_macos_tells_the_memory_of_a_process(monkeypatch):
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(engine, "sys", SimpleNamespace(platform="darwin"))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert engine.resident_bytes() >= peak > 0
 
 
 @needs_proc

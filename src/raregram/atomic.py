@@ -221,7 +221,12 @@ def _sync(path: Path, flags: int) -> None:
     """Have the disk keep what was written to a file, or the names in a folder."""
     descriptor = os.open(path, flags)
     try:
-        os.fsync(descriptor)
+        if sys.platform == "darwin":  # where fsync leaves it in the memory of the disk
+            import fcntl
+
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        else:
+            os.fsync(descriptor)
     except OSError as error:
         if error.errno not in NOT_SUPPORTED:
             raise

@@ -9,6 +9,7 @@ afterwards.
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -426,6 +427,10 @@ def encode_all(
 
 def resident_bytes() -> int:
     """Return how much memory this process has; 0 where the system does not say."""
+    if sys.platform == "darwin":  # which tells the peak
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:

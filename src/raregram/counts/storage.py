@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,6 +42,7 @@ ROW_GROUP = 1 << 20  # values written at a time
 ROW_BYTES = 32  # that a row takes in memory, at least
 MOST_PACKED = 1000  # bytes in memory for one on disk: rows differ from each other, so they cannot be packed so well
 SMALL_FILE = 1 << 26  # bytes in memory that are always allowed
+READ_WHOLE = 1 << 30  # bytes; on Windows, smaller files are closed as soon as they are open
 METADATA_KEY = b"raregram"
 DAMAGE = (
     pa.ArrowException,
@@ -277,8 +279,11 @@ def _is_below(less: npt.NDArray[Any], more: npt.NDArray[Any]) -> bool:
 
 def _open_arrow(path: PathLike) -> pa.RecordBatchFileReader:
     # Not mapped into memory: where somebody shortens a file that is, the process ends.
-    file = RemotePath(str(path)).open() if is_remote(path) else pa.OSFile(str(Path(path).absolute()))
-    return pa.ipc.open_file(file)
+    if is_remote(path):
+        return pa.ipc.open_file(RemotePath(str(path)).open())
+    if sys.platform == "win32" and Path(path).stat().st_size < READ_WHOLE:  # a file that is open cannot be replaced
+        return pa.ipc.open_file(pa.py_buffer(Path(path).read_bytes()))
+    return pa.ipc.open_file(pa.OSFile(str(Path(path).absolute())))
 
 
 def write_parquet(path: PathLike, table: SpanTable) -> None:
