@@ -16,7 +16,7 @@ from raregram.measure.processes import map_in_processes
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-GENERATED = ("python.md", "commands.md", "service.md")  # in `reference`, from the code itself
+GENERATED = (*reference.PYTHON, "commands.md", "service.md")  # in `reference`, from the code itself
 RUN = ("tutorials", "howto", "gallery.md")  # pages and folders whose code is run
 OUTSIDE = {  # what the site has, and where it comes from
     "CONTRIBUTING.md": "contributing.md",
@@ -94,7 +94,7 @@ def write_reference(pages: Path) -> None:
     files = (DOCS / "reference" / "files.md").read_text("utf-8")
     files = files.replace("<!-- raregram.counts.storage -->", reference.docstring(storage).split("\n", 1)[1].strip())
     for name, text in {
-        "python.md": reference.python_page(),
+        **{name: reference.python_page(*about) for name, about in reference.PYTHON.items()},
         "commands.md": reference.commands_page(),
         "service.md": service,
         "files.md": files,

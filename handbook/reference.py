@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Any
 
@@ -13,15 +13,13 @@ import click
 
 from raregram.models import ratios, selection
 
-MODULES = (
-    "raregram",
-    "raregram.ratios",
-    "raregram.selection",
-    "raregram.sklearn",
-    "raregram.spark",
-    "raregram.errors",
-)
-STABLE = "What is not on this page may change at any time ([Versions](../contributing.md#versions))."
+PYTHON = {  # the pages of the Python interface: a title, and modules
+    "python.md": ("Python interface", ("raregram", "raregram.errors")),
+    "equations.md": ("Equations and score functions", ("raregram.ratios", "raregram.selection")),
+    "sklearn.md": ("scikit-learn", ("raregram.sklearn",)),
+    "spark.md": ("Spark", ("raregram.spark",)),
+}
+STABLE = "What is not in this reference may change at any time ([Versions](../contributing.md#versions))."
 SERVICE = """`raregram serve loc.rgm` starts it ([options](commands.md#serve)). A running service describes itself at
 `/docs`, and as OpenAPI at `/openapi.json`. Requests and responses are JSON:
 
@@ -33,10 +31,10 @@ WIDTH = 96  # columns of a signature on one line
 LONGEST_DEFAULT = 40
 
 
-def python_page() -> str:
-    """Return the page of the Python interface."""
-    parts = [f"# Python interface\n\n{STABLE}\n"]
-    for name in MODULES:
+def python_page(title: str, modules: Iterable[str]) -> str:
+    """Return a page of the Python interface."""
+    parts = [f"# {title}\n\n{STABLE}\n"]
+    for name in modules:
         module = import_module(
             name.replace("raregram.ratios", ratios.__name__).replace("raregram.selection", selection.__name__)
         )

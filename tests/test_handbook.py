@@ -92,7 +92,7 @@ def test_the_gallery_has_a_dozen_pictures():
 
 
 def test_the_reference_has_every_public_name_and_every_command():
-    python, commands = reference.python_page(), reference.commands_page()
+    python, commands = reference.python_page(*reference.PYTHON["python.md"]), reference.commands_page()
     for name in set(rg.__all__) - {"__version__", "errors", "ratios", "selection"}:
         assert f"### {name}\n" in python
     assert "#### Model.explain\n" in python
