@@ -76,7 +76,7 @@ const sentence = (row) => {
   const x = table.log2_ratio[row];
   const [more, less, sign] = x < 0 ? [facts.names[1], facts.names[0], -1] : [...facts.names, 1];
   const ends = [table.low[row], table.high[row]].map((end) => times(2 ** (sign * end))).sort((a, b) => Number(a.replaceAll(",", "")) - Number(b.replaceAll(",", "")));
-  return `${times(2 ** Math.abs(x))} times as frequent in ${shown(more)} as in ${shown(less)}; 95 % interval: ${ends[0]} to ${ends[1]} times`;
+  return `About ${times(2 ** Math.abs(x))} times as frequent in ${shown(more)} as in ${shown(less)}; 95 % interval: ${ends[0]} to ${ends[1]} times`;
 };
 
 function drawHead() {
