@@ -66,6 +66,7 @@ def main() -> None:
     options.add_argument("--force", action="store_true", help="begin anew")
     options.add_argument("--small", action="store_true", help="try everything on few articles; figures mean nothing")
     options.add_argument("--rivals", type=Path, default=PROJECT / ".venv-bench", help="the rivals' environment")
+    options.add_argument("--remark", help="what else is to be known of the run, e.g. that the machine was busy")
     options.add_argument("--page", type=Path, help="write the page here, its pictures beside it, and measure nothing")
     arguments = options.parse_args()
     if unknown := set(arguments.steps) - STEPS.keys():
@@ -78,6 +79,9 @@ def main() -> None:
             shutil.rmtree(out, ignore_errors=True)
         describe(out, arguments.rivals)
         failed = [name for name in arguments.steps or STEPS if not run(name, out, arguments)]
+    if arguments.remark:
+        machine = json.loads((out / "machine.json").read_text())
+        write_json(out / "machine.json", machine | {"remark": arguments.remark})
     page = arguments.page or out / "benchmarks.md"
     write_page(out, page)
     print(f"see {page}")
@@ -166,6 +170,7 @@ def about(machine: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
         f"raregram {machine['raregram']}, Python {machine['python']}, {', '.join(versions)}, "
         f"Debian's fasttext {machine['fasttext']}."
     ]
+    lines += ["", machine["remark"]] if "remark" in machine else []
     if machine["missing"]:
         reasons = "; ".join(f"{name} ({why})" for name, why in machine["missing"].items())
         lines += ["", f"What could not be installed: {reasons}."]
