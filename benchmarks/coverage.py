@@ -16,18 +16,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 import raregram as rg
 from benchmarks.calibration import reuters, words
+from benchmarks.keyness import Bools, Floats, Ints, within
 from benchmarks.measuring import PROJECT, Figures, parser
 from raregram.counts.spans import suffix
 from raregram.measure import keyness
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 LONGEST, LEAST_SEEN = 3, 20
 DRAWS = 200
@@ -50,7 +46,7 @@ def main() -> None:
     figures, articles = Figures(), reuters(PROJECT)
     for name in arguments.settings:
         counting, size = SETTINGS[name]
-        inside: dict[tuple[str, int], list[npt.NDArray[np.bool_]]] = {}
+        inside: dict[tuple[str, int], list[Bools]] = {}
         for seed in arguments.seeds:
             order = np.random.default_rng(seed).permutation(len(articles))[:size]
             for target, expected, covered in judge(articles.take(pa.array(order)), counting, seed):
@@ -108,10 +104,7 @@ def cover(
     n = np.maximum(np.round(f_all / design).astype(int), 1)
     seen = np.minimum(np.round(f_nu / design).astype(int), n)
     drawn = rng.binomial(n, 1 / (1 + np.exp(-log_ratio - log_odds)))
-    ties = rng.random(len(middle)) * ((drawn == seen).sum(axis=0) + 1)
-    rank = ((drawn < seen).sum(axis=0) + ties) / (DRAWS + 1)
-    inside: Bools = (rank > 0.025) & (rank < 0.975)
-    return inside
+    return within(drawn, seen, rng)
 
 
 if __name__ == "__main__":

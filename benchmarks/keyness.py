@@ -231,9 +231,15 @@ def covered(found: Estimates, other: Rows, seed: int) -> Bools:
     n = np.round(x.sum(axis=1)).astype(int)
     seen = np.minimum(np.round(x[:, 0]).astype(int), n)
     drawn = rng.binomial(n, 1 / (1 + np.exp(-odds - offset)))
-    rank = ((drawn < seen).sum(axis=0) + rng.random(len(a)) * ((drawn == seen).sum(axis=0) + 1)) / (DRAWS + 1)
+    return np.asarray(within(drawn, seen, rng)[n > 0])
+
+
+def within(drawn: Ints, seen: Ints, rng: np.random.Generator) -> Bools:
+    """Return whether what was seen is within 95 % of its draws, (draws, rows); among equals its place is drawn."""
+    equal = rng.random(len(seen)) * ((drawn == seen).sum(axis=0) + 1)
+    rank = ((drawn < seen).sum(axis=0) + equal) / (len(drawn) + 1)
     inside: Bools = (rank > 0.025) & (rank < 0.975)
-    return np.asarray(inside[n > 0])
+    return inside
 
 
 def replicate(counter: Counter, in_a: Bools, in_b: Bools, seed: int) -> dict[str, dict[str, float]]:

@@ -53,7 +53,7 @@ def main() -> None:
             print(f"| {name} | {' | '.join(mean_f1(runs, tags, n, target, family) for target, tags in COLUMNS)} |")
     print(f"\n| finding | {head}\n|---|{':-:|' * len(COLUMNS)}")
     for finding in dict.fromkeys(each.claim for each in findings(runs["stanford", 10, 0])):
-        print(f"| {finding} | {' | '.join(held(runs, tags, target, finding) for target, tags in COLUMNS)} |")
+        print(f"| {finding} | {' | '.join(count_seeds(runs, tags, target, finding) for target, tags in COLUMNS)} |")
 
 
 def mean_f1(runs: Runs, tags: str, n: int, target: str, family: str) -> str:
@@ -61,7 +61,7 @@ def mean_f1(runs: Runs, tags: str, n: int, target: str, family: str) -> str:
     return f"{statistics.mean(chosen(runs[tags, n, seed], target, family)['test_f1'] for seed in SEEDS):.3f}"
 
 
-def held(runs: Runs, tags: str, target: str, finding: str) -> str:
+def count_seeds(runs: Runs, tags: str, target: str, finding: str) -> str:
     """Return in how many of the seeds a finding held, for both lengths; "" if it is not about this target."""
     found = [
         [

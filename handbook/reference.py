@@ -123,7 +123,7 @@ def docstring(thing: Any) -> str:
             parts.append(as_table(paragraph))
         elif re.match(r"    ", paragraph):
             drawn = inspect.cleandoc(paragraph)
-            language = "python" if drawn.startswith(("import ", "rg.", "model", "counts")) else "text"
+            language = "python" if drawn.startswith("import ") else "text"
             before = f"```{language}\n"
             if parts and parts[-1].startswith(("```python\nimport", "```text")):  # one drawing of several paragraphs
                 before = parts.pop().removesuffix("\n```") + "\n\n"
@@ -189,11 +189,11 @@ def service_page(models: tuple[str, ...]) -> str:
                 schema = side.get("content", {}).get("application/json", {}).get("schema", {})
                 parts.append(fields(f"**{title}**", resolve(schema, api)))
     parts.append("## Objects\n")
-    named = re.findall(r"\[(\w+)\]\(#", "\n".join(parts))
+    named = list(dict.fromkeys(re.findall(r"\[(\w+)\]\(#", "\n".join(parts))))
     for name in named:  # the list grows by what these refer to
         shown = fields(f"### {name}", api["components"]["schemas"][name])
         named += [each for each in re.findall(r"\[(\w+)\]\(#", shown) if each not in named]
-        parts += [] if shown in parts else [shown]
+        parts.append(shown)
     return "\n".join(parts)
 
 

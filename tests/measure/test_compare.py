@@ -69,6 +69,14 @@ def test_frequencies_and_documents_are_those_of_a_dictionary(corpora, found, len
         assert row["share_b"] == pytest.approx(row["documents_b"] / 50)
 
 
+def test_letters_are_compared_as_well():
+    """Words are split at their boundaries by default; letters are not words."""
+    ah, oh = ([{"text": text} for text in texts] for texts in (["aah ah", "ah"], ["ooh oh", "oh"]))
+    found = rg.compare(ah, oh, kind="letters", n=1, min_count=1, min_documents=1)
+    assert {"a", "o", "h"} <= set(found["ngram"].to_pylist())
+    assert "ah" in rg.compare(ah, oh, n=1, min_count=1, min_documents=1)["ngram"].to_pylist()
+
+
 def test_what_it_says_about_both_corpora(corpora, found):
     assert found.names == ("a", "b")
     assert found.documents == (60, 50)

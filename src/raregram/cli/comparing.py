@@ -92,8 +92,9 @@ def compare(
         raise ParameterError("--reference is compared with one corpus, without --by")
     if reference is None and cut_by is None and len(sources) != 2:
         raise ParameterError(f"compare takes two corpora, or one with --by or --reference; got {len(sources)}")
-    kind: options.KeywordKind = "positive"
-    kind = "negative" if negative else "lockword" if lockwords else "all" if everything else kind
+    kind: options.KeywordKind = (
+        "negative" if negative else "lockword" if lockwords else "all" if everything else "positive"
+    )
     reading: dict[str, Any] = {"format": format, "split": split, "on_error": on_error}
     settings: dict[str, Any] = {
         **reading, "n": cli.parse_lengths(n), "min_count": min_count, "min_documents": min_documents, "lower": lower,

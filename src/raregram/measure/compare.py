@@ -44,8 +44,6 @@ FIRST_COLUMNS = [
     "conservative", "kind",
 ]  # fmt: skip
 
-TOKENIZED = {"tokenize": "words"}  # by default; the command does so, too
-
 Pair = tuple[str, str | None]
 Limits = tuple[int, int]
 
@@ -140,7 +138,7 @@ def compare(
     >>> compare(tea, ale, n=2, names=("tea", "ale"), min_count=3)["ngram"].to_pylist()
     ['hot tea', 'cold ale']
     """
-    lengths, counting = _lengths(n), TOKENIZED | counting
+    lengths, counting = _lengths(n), _tokenized(counting)
     check_count("min_count", "compare", min_count)
     check_count("min_documents", "compare", min_documents)
     limits = (min_count, min_documents)
@@ -170,7 +168,7 @@ def compare_each(
 ) -> Iterator[Comparison]:
     """Yield the comparison of each sample of one corpus with all others, in the order of their names."""
     lengths = _lengths(n)
-    counts = count_samples(a, lengths[1], by, min_count, TOKENIZED | counting)
+    counts = count_samples(a, lengths[1], by, min_count, _tokenized(counting))
     _check_samples(counts)
     for name in counts.targets:
         yield compare_samples(counts, (name, None), lengths, (min_count, min_documents))
@@ -264,6 +262,11 @@ def _check_samples(counts: Counts) -> None:
         raise InputError(
             "there is only one sample, so nothing to compare it with: name a second corpus, or cut by a field"
         )
+
+
+def _tokenized(counting: dict[str, Any]) -> dict[str, Any]:
+    """Return options of counting by which words are split at their boundaries, as the command does by default."""
+    return counting if counting.get("kind") == "letters" else {"tokenize": "words", **counting}
 
 
 def _lengths(n: int | tuple[int, int]) -> tuple[int, int]:

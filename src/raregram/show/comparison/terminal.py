@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raregram.measure.compare import Comparison
+from raregram.measure.compare import LEVEL, Comparison
 from raregram.models.explain import columns_of, visible
 from raregram.options import KeywordKind
 
@@ -34,8 +34,8 @@ def footline(comparison: Comparison, rows: pa.Table, kind: KeywordKind) -> str:
         return f"{len(rows):,} of {len(table):,} N-grams"
     found = pc.sum(pc.equal(table["kind"], kind)).as_py() or 0
     what = {
-        "positive": f"mark {visible(comparison.names[0])} (q below 0.05)",
-        "negative": f"mark {visible(comparison.names[1])} (q below 0.05)",
+        "positive": f"mark {visible(comparison.names[0])} (q below {LEVEL:g})",
+        "negative": f"mark {visible(comparison.names[1])} (q below {LEVEL:g})",
         "lockword": "are alike in both",
     }[kind]
     few = "; --all prints others, too" if found < FEW and kind != "lockword" else ""
