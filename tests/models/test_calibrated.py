@@ -68,7 +68,16 @@ def test_no_other_numbers_are_better(seed):
         y = calibration.apply(scores)
         ends = np.logaddexp(0, -np.log(calibration.floor)), np.logaddexp(0, np.log(calibration.ceiling))
         at_targets, elsewhere = nu @ np.logaddexp(0, -y) + ends[0], de @ np.logaddexp(0, y) + ends[1]
-        return at_targets / (nu.sum() + 1) + elsewhere / (de.sum() + 1)
+        c, targets, others = calibration, nu.sum() + 1, de.sum() + 1
+        at_one = c.factor * 2 ** (c.power_above - c.power_below)
+        off = np.log([c.floor * targets, at_one, c.power_above, c.power_below, others / c.ceiling]) / [
+            3,
+            0.5,
+            0.5,
+            0.5,
+            3,
+        ]
+        return (at_targets + off @ off / 2) / targets + elsewhere / others
 
     def build(theta):
         floor, factor, above, below, bound = np.exp(np.clip(theta, -30, 30))
@@ -89,7 +98,7 @@ def test_no_ratio_is_stronger_than_the_contexts_support():
         assert others / 5 < high < others * 5
         free = learn(scores, nu, de, bounded=False)
         assert free.ceiling is None
-        assert np.exp(free.apply([8.0]))[0] > high
+        assert np.exp(free.apply([30.0]))[0] > high
 
 
 def test_scores_that_mislead_become_worth_nothing():

@@ -144,7 +144,8 @@ def calibrate(
     """Calibrate a model with tagged documents that were not in its fit.
 
     Afterwards a ratio of 20 means that such contexts are twenty times as likely at the target as elsewhere. The order
-    of contexts stays. Where the counts are in folds, `fit` does this by itself.
+    of contexts stays, but for short ones that were seen often and those of which nothing was seen. Where the counts
+    are in folds, `fit` does this by itself.
 
     Example: raregram calibrate loc.rgm held-out.parquet --out calibrated.rgm
     """

@@ -210,6 +210,10 @@ class Estimator(ABC):
     def score(self, codes: Codes) -> Floats:
         """Return the log ratio of each context from its codes, (contexts, n)."""
 
+    def knows_nothing(self, codes: Codes, score: Floats) -> npt.NDArray[np.bool_]:
+        """Return which contexts the model knows nothing of: their log ratio is 0, and stays so when calibrated."""
+        return np.asarray(score == 0)
+
     def score_one(self, codes: Sequence[int]) -> float:
         """Return the log ratio of one context."""
         return float(self.score(np.array([codes], dtype=np.int32))[0])
