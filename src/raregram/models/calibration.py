@@ -11,7 +11,7 @@ nearly all others a little against it. The floor is there since an unlikely plac
 
 The five numbers minimise Cllr over the held-out contexts and two more, the most misleading ones there could be: a
 context of the target with the lowest ratio, and another with the highest. So no ratio is stronger than the number of
-contexts can support. A normal prior pulls their logarithms towards a map that changes nothing but the bounds, so few
+contexts can support. A normal prior pulls the numbers towards a map that changes nothing but the bounds, so few
 contexts change little, and where no held-out context is near the ratio 1, it stays about 1.
 
 Two kinds of contexts need no map, so among these the order may change: one that was itself seen often (see
@@ -38,9 +38,9 @@ MOST_STEPS = 500  # of the search
 PRECISION = 1e-10  # of Cllr in nats, where the search ends
 FEW_TARGETS = 20  # held-out contexts of the target, below which a calibration is mostly its prior
 START = (math.log(0.02), 0.0, math.log(0.8), math.log(0.5))  # logarithms of the numbers but the ceiling
-# How far the logarithms of the floor, of s at the ratio 1, of the powers and of the ceiling may be off their prior.
+# How far the powers, and the logarithms of the floor, of s at the ratio 1 and of the ceiling, may be off their prior.
 # Chosen by Cllr on Reuters and Brown (30 to 1,000 documents); half or twice as much makes no difference there.
-PRIOR_DEVIATION = np.array([3.0, 0.5, 0.5, 0.5, 3.0])
+PRIOR_DEVIATION = np.array([3.0, 0.5, 1.0, 1.0, 5.0])
 # What the logarithms may be: 1 is between the floor and the ceiling; and no step is so steep that contexts which are
 # told apart without a fault would all come to have the same ratio.
 LEAST_LOG = np.array([-40.0, -7.0, -40.0, -40.0, -40.0])
@@ -119,7 +119,7 @@ def learn(log_ratio: Floats, f_nu: npt.ArrayLike, f_de: npt.ArrayLike, bounded: 
     x = np.clip(rounded * STEP, -LARGEST_LOG, LARGEST_LOG)
     weights = np.bincount(group, nu) / (targets + bounded), np.bincount(group, de) / (others + bounded)
     misleading = (1 / (targets + 1), 1 / (others + 1)) if bounded else (0.0, 0.0)
-    prior = Prior(np.array([-math.log(targets + 1), 0, 0, 0, -math.log(others + 1)]), 1 / (targets + 1))
+    prior = Prior(np.array([-math.log(targets + 1), 0, 1, 1, -math.log(others + 1)]), 1 / (targets + 1))
     theta = _search(np.array([*START, -math.log(others + 1)]), x, weights, misleading, prior)
     floor, at_one, above, below, bound = np.exp(theta).tolist()
     factor = at_one * 2 ** (below - above)
@@ -141,18 +141,21 @@ def warn_if_few(calibration: Calibration, stacklevel: int = 3) -> None:
 
 @dataclass(frozen=True)
 class Prior:
-    """A normal distribution of the logarithms, which counts for a context of the target."""
+    """A normal distribution of the powers, and of the logarithms of the other numbers; it has some weight."""
 
     mean: Floats
     weight: float
 
     def add_to(self, theta: Floats, loss: float, gradient: Floats, curvature: Floats) -> Found:
-        """Add minus the log density, its gradient and its curvature."""
-        off = (theta - self.mean) / PRIOR_DEVIATION
+        """Add minus the log density at some logarithms, its gradient and its curvature."""
+        powers = np.exp(theta[2:4])
+        off = np.concatenate([theta[:2], powers, theta[4:]]) - self.mean
+        slope = np.array([1, 1, *powers, 1]) / PRIOR_DEVIATION
+        off = off / PRIOR_DEVIATION
         return (
             loss + self.weight * float(off @ off) / 2,
-            gradient + self.weight * off / PRIOR_DEVIATION,
-            curvature + self.weight * np.diag(PRIOR_DEVIATION**-2),
+            gradient + self.weight * off * slope,
+            curvature + self.weight * np.diag(slope**2),
         )
 
 
