@@ -204,6 +204,7 @@ def _labelled_windows(
     code = code[np.asarray(encoded.indices)] if found else np.empty(0, np.int64)
     place = documents.span_start - settings.n if settings.side == "left" else documents.span_end
     fits = (code >= 0) & (place >= 0) & (place + settings.n <= lengths[documents.span_document])
+    log.see_too_near(int((code >= 0).sum() - fits.sum()))
     start = first[documents.span_document[fits]] + place[fits]
     start, code = np.divmod(np.unique(start * max(len(names), 1) + code[fits]), max(len(names), 1))
     heads = find_heads(start)
