@@ -42,7 +42,7 @@ ITEM_BYTES = 8  # what an item of a list counts as beside its letters,
 SPAN_BYTES = 64  # what a span counts as,
 DOCUMENT_BYTES = 128  # and what a document does, however short it is
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
-LONGEST_NAME = 255  # bytes of the name of a file
+LONGEST_NAME = 255  # characters of a path in a message that it may be a text
 WRAP_TEXTS = (
     "If it is a text and not a path, wrap it: [{'text': text} for text in texts], "
     "or give a pandas Series or an Arrow array of texts"
@@ -200,8 +200,7 @@ def expand(sources: Any) -> list[str]:
 
 def missing(name: str) -> FileError:
     """Return the error for a path that does not exist, ready to raise: it may be a text that was taken for one."""
-    longest = max(len(part.encode(errors="surrogatepass")) for part in name.split("/"))
-    if name and not re.search(r"\s", name) and longest <= LONGEST_NAME:
+    if name and not re.search(r"\s", name):
         return FileError(f"{name} does not exist")
     return FileError(f"{shorten(name, LONGEST_NAME)} does not exist. {WRAP_TEXTS}")
 
@@ -305,7 +304,7 @@ def naming(path: str) -> Iterator[None]:
         raise FileError(f"{path}: it holds names that are not valid UTF-8") from error
     except (pa.ArrowException, OSError, EOFError) as error:
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-            raise missing(path) from error
+            raise FileError(f"{shorten(path, LONGEST_NAME)}: {system_reason(error)}. {WRAP_TEXTS}") from error
         said = system_reason(error) if isinstance(error, OSError) else str(error)
         raise FileError(f"{path}: {said.splitlines()[0][:500] if said else 'it cannot be read'}") from error
 
