@@ -61,7 +61,7 @@ def open_input(
         found = "parquet" if columns & set(CONTENT) and not columns & others else CONTEXTS
     if found == CONTEXTS:
         return open_contexts(cluster, sources, model.settings.n, rename)
-    return open_source(cluster, sources, replace(options, format=found), ContextOptions(), numbered=True)
+    return open_source(cluster, sources, replace(options, format=found), ContextOptions(), keys=True)
 
 
 def score(

@@ -119,19 +119,19 @@ def open_source(
     options: Options,
     contexts: ContextOptions,
     may_cut: bool = True,
-    numbered: bool = False,
+    keys: bool = False,
 ) -> Source:
     """Return the documents or contexts of paths, or of a DataFrame with such columns; see `rg.count`.
 
-    A large text may be cut into parts that several tasks read, if it may. Lines get their numbers if these are
-    wanted, for which they are counted first.
+    A large text may be cut into parts that several tasks read, if it may. With `keys`, documents without ids are
+    called as on one machine; for that, lines are counted first.
     """
     folder = ""
     if is_frame(sources):
         frame, name, format_name = sources, "the DataFrame", "parquet"
     else:
         names = path_names(sources)
-        folder = "" if any(map(os.path.isabs, names)) else str(Path.cwd())
+        folder = str(Path.cwd()) if keys and not any(map(os.path.isabs, names)) else ""
         name, format_name = ", ".join(names), options.format or _recognise(cluster, names)
         if format_name == "spacy":
             import_spacy()  # raises before the cluster has work
@@ -158,7 +158,7 @@ def open_source(
         origin = ["cast(value as binary) as value", f"_metadata.file_path as {FILE}"]
         lines = reader(cluster).option("lineSep", "\n").text(names)
         lines = lines.selectExpr(*origin, f"_metadata.file_block_start as {BLOCK}")
-        lines, before = _numbered(cluster, lines) if numbered else (lines, None)
+        lines, before = _numbered(cluster, lines) if keys else (lines, None)
         return Source(lines, LINES, format_name, name, by=options.by, folder=folder, lines_before=before)
     cut = (
         may_cut
