@@ -6,7 +6,7 @@ import shutil
 import sys
 from contextlib import closing
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
@@ -17,6 +17,9 @@ from raregram.cli.options import described
 from raregram.cli.printing import print_json, report_file, report_skipped, say
 from raregram.errors import ParameterError
 from raregram.remote import local_path
+
+if TYPE_CHECKING:
+    from raregram.corpus.log import ReadingLog
 
 
 def fetch(
@@ -220,8 +223,7 @@ def count(
             job.table(threads, out, tick) as table,
         ):
             storage.write(out, table)
-        report_skipped(log.skipped, log.examples)
-        log.warn()
+        _report(log, quiet)
         report_file(out, as_json, quiet, {"skipped": log.skipped})
         return
 
@@ -232,13 +234,21 @@ def count(
         from raregram.spark.counting import write_counts
 
         made = write_counts(job.on_spark(cluster), out)
-    report_skipped(log.skipped, log.examples)
-    log.warn()
+    _report(log, quiet)
     if as_json:  # from the header alone, since the table may be large and far away
         facts = {"file": out, "kind": "count table", **made.header, "digest": made.digest}
         print_json({**facts, "skipped": log.skipped})
     elif not quiet:
         say(f"{out}: {counts_line(made.header)}")
+
+
+def _report(log: ReadingLog, quiet: bool) -> None:
+    """Print what was noticed while documents were counted."""
+    report_skipped(log.skipped, log.examples)
+    log.warn()
+    if log.too_near and not quiet:
+        few = "labelled boundaries are not counted, since too few items stand beside them for a context"
+        say(f"raregram: {log.too_near:,} {few}: --pad counts them, too")
 
 
 def merge(

@@ -90,7 +90,8 @@ def count(
     Args:
         source: paths, folders or globs of documents in any format, or of contexts: lines `label<TAB>items`, or
             tables of N-grams with labels or two frequencies; an Arrow table; an iterable of documents, each a
-            mapping with `items` or `text` and `spans`; or a Spark DataFrame with such columns.
+            mapping with `items` or `text` and `spans`; a Series or an Arrow array of texts; or a Spark DataFrame
+            with such columns. A string is a path, never a text.
         numerator: instead of `source`, one of two plain samples: all its contexts are the numerator's,
         denominator: and all of this one's are the denominator's.
         n: number of items of a context; None for 10, or as many as the first has of contexts that come one by one.

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raregram.corpus.documents import byte_lines, open_bytes
+from raregram.corpus.documents import byte_lines, naming, open_bytes
 from raregram.corpus.formats import path_names
 from raregram.counts.count import NUMERATOR, count
 from raregram.counts.rows import SpanRows
@@ -218,9 +218,10 @@ def _stored(source: Any) -> Counts | None:
     if isinstance(source, Counts):
         return source
     names = path_names(source)
-    return (
-        Counts.load(names[0]) if len(names) == 1 and Path(names[0]).exists() and is_raregram_file(names[0]) else None
-    )
+    if len(names) != 1:
+        return None
+    with naming(names[0]):
+        return Counts.load(names[0]) if Path(names[0]).exists() and is_raregram_file(names[0]) else None
 
 
 def _checked(counts: Counts, longest: int) -> Counts:
