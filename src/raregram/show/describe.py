@@ -75,7 +75,8 @@ def counts_line(header: Facts) -> str:
     """Describe a count table in a line, from its header."""
     totals = dict(zip(("contexts", *header["targets"]), header["totals"], strict=False))
     shown = ", ".join(f"{name} {total:,}" for name, total in totals.items())
-    return f"count table, n {header['n']}: {shown}"
+    folds = f", {len(header['folds'])} folds" if "folds" in header else ""
+    return f"count table, n {header['n']}{folds}: {shown}"
 
 
 def file_facts(path: PathLike) -> Facts:
