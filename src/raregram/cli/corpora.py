@@ -256,12 +256,16 @@ def merge(
     out: cli.Out,
     subtract: Annotated[list[str] | None, described(help="A count file to subtract; may be repeated.")] = None,
     min_count: Annotated[int, option(help=f"At the end: {options.MIN_COUNT.help}")] = options.MIN_COUNT.default,
+    drop_folds: Annotated[
+        bool, option("--drop-folds", help="Drop the folds, by which `fit` calibrates, of all files.")
+    ] = False,
     as_json: cli.AsJson = False,
     quiet: cli.Quiet = False,
 ) -> None:
     """Add count files, and subtract others.
 
-    The arithmetic is exact and needs no text.
+    The arithmetic is exact and needs no text. Files in folds are added fold by fold. Where some have other folds or
+    none, or rare spans are to be dropped, --drop-folds has to say so.
 
     Example: raregram merge 2024.counts 2025.counts --subtract withdrawn.counts --out now.counts
     """
@@ -272,6 +276,7 @@ def merge(
 
     check_target(out)
     tables = [Counts.load(source) for source in (*sources, *(subtract or []))]
+    tables = [table.of_folds() for table in tables] if drop_folds else tables
     for source, table in zip([*sources, *(subtract or [])][1:], tables[1:], strict=True):
         try:
             check_mergeable(tables[0], table)
@@ -289,7 +294,8 @@ def export(
 ) -> None:
     """Write a count file as Parquet, for SQL engines.
 
-    A row has the span's start and end, its items as strings, and the frequencies. All commands can read the result.
+    A row has the span's start and end, its items as strings, its fold if there are any, and the frequencies. All
+    commands can read the result.
 
     Example: raregram export all.counts --out all.parquet
     """

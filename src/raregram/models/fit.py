@@ -216,6 +216,7 @@ def choose_settings(counts: Counts, options: FitOptions, corpus: str | None) -> 
         pad=counts.pad,
         params=find_estimator(options.estimator).choose(counts, (n_nu, n_de), options.parameters),
         corpus=corpus,
+        samples=counts.samples,
     )
 
 
