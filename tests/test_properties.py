@@ -220,6 +220,7 @@ def test_a_count_file_is_not_taken_for_what_it_is_not(tmp_path, monkeypatch, opt
     assert rg.count("t.counts", **TABLES[option]) == table(option)
 
 
+@pytest.mark.filterwarnings("ignore:the model was calibrated with only")
 @pytest.mark.parametrize("estimator", ["backoff", "product"])
 @pytest.mark.parametrize("of", TABLES)
 def test_a_model_is_what_its_table_is(tmp_path, monkeypatch, of, estimator):
