@@ -20,7 +20,7 @@ SETTINGS = {"n": (1, 2), "tokenize": "words", "min_count": 5, "min_documents": 2
 def folder(tmp_path):
     for name, text in (("sea", SEA), ("land", LAND)):
         (tmp_path / name).mkdir()
-        for i in range(8):
+        for i in range(12):
             (tmp_path / name / f"{name}{i}.txt").write_text(text.format(f"word{i}") * (1 + i % 3))
     return tmp_path
 
@@ -29,7 +29,7 @@ def test_the_first_rows_are_printed(run, folder):
     found = compare(str(folder / "sea"), str(folder / "land"), **SETTINGS)
     head, columns, *rows, foot = run("compare", "sea", "land", "-n", "1-2", "--top", 4).splitlines()
     assert foot == "17 of 47 N-grams mark sea (q below 0.05); 4 shown"
-    assert re.fullmatch(r"sea \([\d,]+ words, 8 documents\) against land \([\d,]+ words, 8 documents\)", head)
+    assert re.fullmatch(r"sea \([\d,]+ words, 12 documents\) against land \([\d,]+ words, 12 documents\)", head)
     assert columns.split()[:5] == ["N-gram", "sea", "/M", "land", "/M"]
     expected = found.top(4, kind="positive")
     assert [row.split("  ")[0] for row in rows] == expected["ngram"].to_pylist()
@@ -56,7 +56,7 @@ def test_where_little_is_significant_the_rest_can_be_seen(run, folder):
 def test_json_has_all_columns(run, folder):
     found = json.loads(run("compare", "sea", "land", "-n", "1-2", "--top", 3, "--json", "--names", "a b,c"))
     assert found["names"] == ["a b", "c"]
-    assert found["documents"] == [8, 8]
+    assert found["documents"] == [12, 12]
     assert len(found["top"]) == 3
     table = compare(str(folder / "sea"), str(folder / "land"), **SETTINGS).table
     assert found["rows"] == len(table)
@@ -79,9 +79,9 @@ def test_a_folder_gets_the_page_and_the_table(run, folder):
 
 
 def test_samples_of_one_corpus_are_compared_with_the_rest(run, folder):
-    rows = [{"text": SEA.format(i), "where": "sea"} for i in range(6)]
-    rows += [{"text": LAND.format(i), "where": "land/home"} for i in range(6)]
-    rows += [{"text": "up in the air birds fly over clouds", "where": "air"} for _ in range(6)]
+    rows = [{"text": SEA.format(i), "where": "sea"} for i in range(12)]
+    rows += [{"text": LAND.format(i), "where": "land/home"} for i in range(12)]
+    rows += [{"text": "up in the air birds fly over clouds", "where": "air"} for _ in range(12)]
     (folder / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     shown = run("compare", "all.jsonl", "--by", "where", "-n", "1-2", "--top", 50, "--out", "out")
     parts = re.split(r"(?m)^(?=\S+ \([\d,]+ words)", shown)[1:]
