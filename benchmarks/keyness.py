@@ -201,12 +201,14 @@ def null(documents: list[list[str]], size: int, longest: int, seed: int) -> dict
     """Return the same of so many random documents on each side, by F and by chi-square."""
     chosen = np.random.default_rng([seed, size, longest]).choice(len(documents), 2 * size, replace=False)
     every, _ = Counter([documents[number] for number in chosen.tolist()], longest).rows(np.arange(2 * size) % 2, 5)
-    estimates = estimate(every, find_parts(every))
-    square = [np.abs(measures(rows, one)["G2 / D"]) for rows, one in zip(every, estimates, strict=True)]
-    return {
-        "F": discoveries(np.concatenate(square), estimates[0].freedom),
-        "chi-square": discoveries(np.concatenate(square), None),
-    }
+    squares = []
+    for rows in every:
+        spread = (rows.f, rows.documents, rows.squares, rows.concentration, rows.all_documents)
+        design, sizes = keyness.design_effect(*spread), (float(rows.sizes[0]), float(rows.sizes[1]))
+        williams = keyness.small_sample(rows.f.sum(axis=1), design, *sizes)
+        squares.append(keyness.g2(rows.f[:, 0], rows.f[:, 1], *sizes) / design / williams)
+    freedom, square = keyness.degrees_of_freedom(every[0].all_documents), np.concatenate(squares)
+    return {"F": discoveries(square, freedom), "chi-square": discoveries(square, None)}
 
 
 def planted(corpus: Corpus, seed: int) -> dict[str, float]:

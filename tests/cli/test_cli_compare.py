@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import zlib
 
 import pyarrow.parquet as pq
 import pytest
 
+import combinations
 import raregram as rg
 from raregram.measure.compare import compare
 
 SEA = "the old sailor said that the whale swam by the ship at sea and the whale was white {}"
 LAND = "the old farmer said that the horse ran by the barn at home and the horse was brown {}"
+COUNTABLE = ("-n", "2", "--spans", "suffixes:2", "--pad", "--documents")
 SETTINGS = {"n": (1, 2), "tokenize": "words", "min_count": 5, "min_documents": 2}
 
 
@@ -132,3 +136,78 @@ def test_a_document_without_the_field_is_named(run, folder):
     (folder / "mixed" / "b.txt").write_text("a licence, which has no party")
     found = run("compare", "mixed", "--by", "party", code=1)
     assert "b.txt: its documents have no field 'party' to cut by" in found
+
+
+def lines_of_page(page):
+    """Return by N-gram the names of the documents of both corpora, of the rows that have lines."""
+    data = re.search(r'id="data">([^<]*)<', page.read_text())[1]
+    head, *rows = map(json.loads, zlib.decompress(base64.b64decode(data)).splitlines())
+    ngrams = head["columns"]["ngram"]
+    return head, {ngrams[row]: [[line[3] for line in side[0]] for side in sides] for row, _, *sides in rows}
+
+
+def test_options_that_contradict_a_count_file_are_refused(run, folder):
+    for name, option in (("plain", ()), ("lower", ("--lower",))):
+        run("count", "sea", *COUNTABLE, "--tokenize", "words", *option, "--out", f"{name}.counts")
+    refused = "counted with lower=False, so it cannot be compared with lower=True: leave lower out"
+    assert refused in run("compare", "plain.counts", "land", "-n", "1", "--lower", code=2)
+    assert "tokenize='whitespace'" in run(
+        "compare", "plain.counts", "land", "-n", "1", "--tokenize", "whitespace", code=2
+    )
+    assert "different lower" in run("compare", "plain.counts", "lower.counts", "-n", "1", code=2)
+    (folder / "land" / "land0.txt").write_text(LAND.upper())
+    shown = run("compare", "lower.counts", "land", "-n", "1", "--negative", "--json", "--out", "out")
+    assert {row["ngram"] for row in json.loads(shown)["top"]} >= {"horse", "farmer"}
+    _, lines = lines_of_page(folder / "out" / "index.html")
+    assert "HORSE" in lines["horse"][1]
+
+
+def test_a_list_of_frequencies_is_in_small_letters_where_the_corpus_is(run, folder):
+    (folder / "list.tsv").write_text("the\t300\nThe\t100\n")
+    found = run("compare", "sea", "--reference", "list.tsv", "--lower", "--all", "--json", "--top", 50)
+    rows = {row["ngram"]: row["f_b"] for row in json.loads(found)["top"]}
+    assert rows["the"] == 400
+    assert "The" not in rows
+
+
+def test_a_sample_may_have_any_name(run, folder):
+    """Lines are those of the sample, whatever it is called."""
+    words = {"a": "alpha", "the rest": "beta", "all but a": "gamma"}
+    rows = [
+        {"text": f"we say {word} and {word} again, number {i}", "g": name}
+        for name, word in words.items()
+        for i in range(12)
+    ]
+    (folder / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for names in ("a", "the rest", "the rest,a", r"a,all\ but\ a"):
+        run("compare", "all.jsonl", "--by", "g", "--names", names, "-n", "1", "--out", "out")
+        head, lines = lines_of_page(folder / "out" / "index.html")
+        first, second = head["names"]
+        assert first != second
+        assert lines[words[first]] == [[words[first]] * 12, []]
+        others = [words[second]] if "," in names else sorted(set(words.values()) - {words[first]})
+        assert all(lines[word] == [[], [word] * 12] for word in others)
+
+
+def test_equal_names_are_refused(run, folder):
+    for call in (("sea", "land"), ("sea", "--reference", "list.tsv")):
+        (folder / "list.tsv").write_text("the\t300\n")
+        assert "two different names" in run("compare", *call, "--names", "s,s", code=2)
+
+
+def test_too_little_and_too_much_are_errors(run, folder):
+    (folder / "one.txt").write_text("word")
+    assert "no document of one has 2 items" in run("compare", "sea", "one.txt", "-n", "2", code=1)
+    (folder / "list.tsv").write_text(f"a\t1\nthe\t{2**64}\n")
+    assert "list.tsv, line 2: the frequencies" in run("compare", "sea", "--reference", "list.tsv", code=1)
+
+
+def test_few_documents_are_said_to_be_few_in_the_terminal_and_on_the_page(folder):
+    for name in ("sea", "land"):
+        for path in sorted((folder / name).iterdir())[3:]:
+            path.unlink()
+    code, _, error = combinations.run("compare", folder / "sea", folder / "land", "-n", "1", "--out", folder / "out")
+    assert code == 0
+    assert "few documents (sea has 3, land has 3): how words are spread" in error
+    head, _ = lines_of_page(folder / "out" / "index.html")
+    assert head["caution"].startswith("few documents (sea has 3, land has 3)")
