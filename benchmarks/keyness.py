@@ -191,7 +191,7 @@ def level(counter: Counter, seeds: int) -> dict[str, list[tuple[float, int]]]:
     return found
 
 
-def discoveries(square: Floats, freedom: int | None) -> tuple[float, int]:
+def discoveries(square: Floats, freedom: float | None) -> tuple[float, int]:
     """Return the share of rows below 5 %, and how many remain after correction; without freedom by chi-square."""
     p = keyness.t_tail(square, freedom) if freedom else np.asarray(scipy.special.chdtrc(1, square))
     return float((p < 0.05).mean()) if len(p) else 0.0, int((keyness.benjamini_hochberg(p) < 0.05).sum())
@@ -207,7 +207,7 @@ def null(documents: list[list[str]], size: int, longest: int, seed: int) -> dict
         design, sizes = keyness.design_effect(*spread), (float(rows.sizes[0]), float(rows.sizes[1]))
         williams = keyness.small_sample(rows.f.sum(axis=1), design, *sizes)
         squares.append(keyness.g2(rows.f[:, 0], rows.f[:, 1], *sizes) / design / williams)
-    freedom, square = keyness.degrees_of_freedom(every[0].all_documents), np.concatenate(squares)
+    freedom, square = keyness.degrees_of_freedom(every[0].concentration), np.concatenate(squares)
     return {"F": discoveries(square, freedom), "chi-square": discoveries(square, None)}
 
 

@@ -488,7 +488,7 @@ def _by_side(rows: Rows) -> list[tuple[Ints, int]]:
     return [(rows.documents[:, side], int(rows.all_documents[side])) for side in (0, 1)]
 
 
-def _of_all_rows(table: pa.Table, freedom: int) -> dict[str, Any]:
+def _of_all_rows(table: pa.Table, freedom: float) -> dict[str, Any]:
     """Return the columns that depend on how many rows there are, and the kind, which depends on these."""
     column = {name: table[name].to_numpy() for name in ("g2_design", "conservative", "low", "high", "f_a", "f_b")}
     p = keyness.t_tail(column["g2_design"], freedom)

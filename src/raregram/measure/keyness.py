@@ -35,7 +35,8 @@ SIMPLE_MATHS_K = 1.0  # per million
 DIRICHLET = 500.0  # sightings that the prior of Fightin' Words weighs
 OCTAVE_WEIGHT = 2.0  # documents that the mean design effect of an octave weighs
 OCTAVE_ROWS = 20  # of so many rows at least: the few most frequent ones share the octave below theirs
-FREEDOM_OF_FEW = 4  # degrees of freedom for each document of the side that has fewer, at most
+FREEDOM = 2  # degrees of freedom of the design effect for each document,
+FREEDOM_OF_FEW = 4  # and for each of the side that has fewer, at most
 MOST_FREEDOM = 1000  # beyond, the tail is that of the normal distribution
 CORRELATION = 0.5  # of a word's rate with the length of documents, where there is much of it,
 LENGTH_DOUBT = 0.5  # and 4 times the square of a usual one
@@ -182,20 +183,22 @@ def small_sample(f: Ints, design: Floats, n_a: float, n_b: float) -> Floats:
     return np.asarray(1 + (total / n_a + total / n_b - 1) * design / (6 * np.maximum(f, 1)))
 
 
-def degrees_of_freedom(all_documents: Ints) -> int:
-    """Return those of the design effect: by so many documents it is known, however many rows share them.
+def degrees_of_freedom(concentration: Floats) -> float:
+    """Return those of the design effect, by the documents that it is known from, however many rows share them.
 
-    A corpus without documents is a list of frequencies, which says nothing. Few documents beside many are far from
-    normally distributed, which the second limit makes up for.
+    Documents of unequal length count for fewer of equal length: 1 / concentration. Twice as many as of a variance,
+    since the mean of the octave is known better than a row's own. Few documents beside many are far from normally
+    distributed, which the limit makes up for. A list of frequencies has no documents, and so no concentration.
 
-    >>> [degrees_of_freedom(np.array(sides)) for sides in ([2, 2], [30, 50], [1, 200], [12, 0], [1, 1])]
-    [2, 78, 4, 11, 1]
+    >>> [degrees_of_freedom(1 / np.array(sides)) for sides in ([2, 2], [30, 50], [1, 200], [1, 1])]
+    [4.0, 120.0, 4.0, 1.0]
     """
-    known = all_documents[all_documents > 0]
-    return int(np.clip((known - 1).sum(), 1, min(FREEDOM_OF_FEW * known.min(initial=MOST_FREEDOM), MOST_FREEDOM)))
+    documents = 1 / concentration[concentration > 0]
+    most = min(FREEDOM_OF_FEW * documents.min(initial=MOST_FREEDOM), MOST_FREEDOM)
+    return float(np.clip(FREEDOM * (documents - 1).sum(), 1, most))
 
 
-def t_tail(square: Floats, freedom: int) -> Floats:
+def t_tail(square: Floats, freedom: float) -> Floats:
     """Return the probability that the square of Student's t is above this: F with 1 and so many degrees of freedom.
 
     >>> t_tail(np.array([3.841459, 18.512821]), 2).round(3).tolist()
@@ -206,7 +209,7 @@ def t_tail(square: Floats, freedom: int) -> Floats:
     return np.asarray(np.minimum(np.exp(beta_log_cdf(log_odds, *halves)), 1))
 
 
-def t_quantile(outside: float, freedom: int) -> float:
+def t_quantile(outside: float, freedom: float) -> float:
     """Return how far Student's t goes to both sides, so that this probability is outside; at most a half.
 
     >>> round(t_quantile(0.05, 2), 3), round(t_quantile(0.05, 100), 3)

@@ -71,7 +71,7 @@ class Estimates:
     design: Floats  # (rows,)
     offset: float  # log(n_a / n_b)
     parameters: Floats
-    freedom: int  # degrees of freedom of the design effect
+    freedom: float  # degrees of freedom of the design effect
     single: bool = False  # whether these are single items
 
     def mean_and_variance(self, prior: Floats, less: Floats | float = 0.0) -> tuple[Floats, Floats]:
@@ -150,7 +150,7 @@ def estimate(lengths: Sequence[Rows], parts: Sequence[Parts | None]) -> list[Est
         parameters = _fit(x, features, evidence, offset)
         log_odds, log_strength = _linear(parameters, features, evidence, offset)
         prior = _shapes(log_odds, log_strength, offset)
-        freedom = degrees_of_freedom(rows.all_documents)
+        freedom = degrees_of_freedom(rows.concentration)
         done.append(Estimates(x, prior, design, offset, parameters, freedom, of_rows is None))
     return done
 
