@@ -72,7 +72,8 @@ class Comparison(Results):
                             frequencies alone, never further from 0 than `log2_ratio`; 0 where that interval has 0,
                             negative for the second corpus. Rows are in the order of this
     g2, g2_design           the log likelihood statistic over two cells; and over its design effect and Williams's q
-    p, q                    of g2_design, and adjusted for the number of rows (false discovery rate)
+    p, q                    of g2_design, by Student's t with the degrees of freedom that the documents give, and
+                            adjusted for the number of rows (false discovery rate)
     beyond                  log2 by which the ratio differs from what its parts say
     clr, log_ratio, ...     the field's measures: see `raregram.measure.keyness`
     kind                    "positive" and "negative" key words of the first corpus, "lockword", or ""
@@ -149,8 +150,8 @@ def compare(
             Unicode's word boundaries unless `tokenize="whitespace"`. Where one corpus is a count table, all is split
             as it was counted.
 
-    >>> tea = [{"text": text} for text in ["hot tea please", "some hot tea", "hot tea again"]]
-    >>> ale = [{"text": text} for text in ["cold ale please", "some cold ale", "cold ale again"]]
+    >>> tea = [{"text": text} for text in ["hot tea please", "some hot tea"] * 5]
+    >>> ale = [{"text": text} for text in ["cold ale please", "some cold ale"] * 5]
     >>> compare(tea, ale, n=2, names=("tea", "ale"), min_count=3)["ngram"].to_pylist()
     ['hot tea', 'cold ale']
     """

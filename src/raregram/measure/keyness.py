@@ -15,6 +15,7 @@ function              formula
 `zeta`                share of A's documents that have it - share of B's (Burrows 2007, in the form with a difference)
 `fightin_words`       z-score of the log odds ratio with an informative Dirichlet prior (Monroe, Colaresi, Quinn 2008)
 `design_effect`       1 + (sum f_d (f_d - 1) - what chance would give) / f, over documents d
+`t_tail`              p of G2 over the design effect: F with 1 and `degrees_of_freedom`, as the latter is an estimate
 ====================  ==========================================================================================
 """
 
