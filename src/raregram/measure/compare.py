@@ -152,7 +152,7 @@ def compare(
 
     >>> tea = [{"text": text} for text in ["hot tea please", "some hot tea"] * 5]
     >>> ale = [{"text": text} for text in ["cold ale please", "some cold ale"] * 5]
-    >>> compare(tea, ale, n=2, names=("tea", "ale"), min_count=3)["ngram"].to_pylist()
+    >>> compare(tea, ale, n=2, names=("tea", "ale"), min_count=6)["ngram"].to_pylist()
     ['hot tea', 'cold ale']
     """
     lengths = _lengths(n)
