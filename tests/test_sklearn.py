@@ -450,9 +450,8 @@ def test_missing_values_and_tables_are_calibrated_too():
     holes[np.random.default_rng(6).random(X.shape) < 0.3] = None
     shell = FeatureSelectiveLR().fit(pd.DataFrame(holes).convert_dtypes(), y)
     assert shell.calibration_ == FeatureSelectiveLR().fit(holes, y).calibration_
-    nothing = shell.decision_function([[None] * COPIES])
-    assert nothing[0] == shell.calibration_.apply(0.0)
-    assert abs(nothing[0]) < 0.5
+    assert shell.decision_function([[None] * COPIES, ["a category never seen"] * COPIES]).tolist() == [0, 0]
+    assert shell.predict_proba([["a category never seen"] * COPIES])[0, 1] == pytest.approx(np.mean(y))
 
 
 def test_a_prior_is_the_probability_where_nothing_is_known():

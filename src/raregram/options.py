@@ -30,6 +30,7 @@ Fetchable = Literal["reuters", "brown", "sotu", "stanford-ner"]
 Tagger = Literal["spacy", "stanford"]
 Tags = Literal["stanford", "spacy"]
 Engine = Literal["local", "spark"]
+SAMPLES = ("two", "by")  # to which all of their contexts belong: numerator and denominator, or what `by` cuts
 LineOrder = Literal["document", "left", "right"]
 Measure = Literal["average-precision", "f1", "cllr"]
 KeywordKind = Literal["positive", "negative", "lockword", "all"]

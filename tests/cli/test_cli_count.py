@@ -34,6 +34,18 @@ def test_count_then_fit_then_score(run, tmp_path, expected):
     assert run("score", "loc.rgm", stdin=b"is in\n").endswith("\tis in\n")
 
 
+def test_names_near_the_beginning_of_a_document_are_named_or_padded(tmp_path):
+    rows = [{"text": "in Rome or Oslo", "spans": [[1, 2, "LOC"], [3, 4, "LOC"], [0, 1, "X"]]}, {"text": "Oslo it is",
+            "spans": [[0, 1, "LOC"]]}]  # fmt: skip
+    (tmp_path / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    said = {}
+    for more in ("--pad", "--quiet", "--json", "--threads=1"):
+        command = [RAREGRAM, "count", "docs.jsonl", "-n", "3", "--targets", "LOC", "--out", "c", more]
+        done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
+        said[more] = "raregram: 2 labelled boundaries are not counted" in done.stderr
+    assert said == {"--pad": False, "--quiet": False, "--json": True, "--threads=1": True}
+
+
 def test_export_writes_parquet_that_every_command_reads(run, tmp_path, expected):
     (tmp_path / "corpus.conll").write_text(write_conll())
     run("count", "corpus.conll", "-n", 2, "--out", "c.counts")

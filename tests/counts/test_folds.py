@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -99,12 +100,17 @@ def test_tables_in_folds_merge_and_subtract_fold_by_fold(tmp_path_factory, one, 
     assert contents(again.of_folds([1])) == contents(merged.of_folds([1]))
     storage.write(path, Combined([a, b], [1, 1]).table())
     assert rg.Counts.load(path) == merged
-    storage.write(path, Combined([a, b], [1, 1]).table(min_count=2))
-    assert contents(rg.Counts.load(path)) == contents(merged.drop_rare(2))
+    storage.write(path, Combined([a.of_folds(), b.of_folds()], [1, 1]).table(min_count=2))
+    assert rg.Counts.load(path) == merged.of_folds().drop_rare(2)
     assert merged.with_targets(["PER"]).of_folds([0]) == merged.of_folds([0]).with_targets(["PER"])
     plain = count(two, spans=(*spans, "whole"), side=side).collect()
-    assert contents(a + plain) == contents(merged)  # a table without folds has none in common
-    assert (a + plain).folds == ()
+    assert b.of_folds() == plain
+    both, expected = a.of_folds() + plain, count([*one, *two], spans=(*spans, "whole"), side=side).collect()
+    assert both == merged.of_folds() == expected
+    assert both.items.equals(expected.items)  # the names of folds are not among them
+    for combine in (operator.add, operator.sub):
+        with pytest.raises(ParameterError, match=r"different folds cannot be combined: 3 and none.*of_folds\(\)"):
+            combine(a, plain)
 
 
 def test_there_may_be_more_folds_than_items_and_shapes():

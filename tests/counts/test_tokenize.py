@@ -58,9 +58,10 @@ def split_by_hand(document: dict, lower: bool) -> dict:
     begins = np.cumsum([0, *map(len, found)]).tolist()
     spans = []
     for start, end, label in document["spans"]:
-        spoken = [[any(map(str.isalnum, word)) for word in words] for words in (found[start], found[end - 1])]
-        first = spoken[0].index(True) if any(spoken[0]) else 0
-        last = spoken[1][::-1].index(True) if any(spoken[1]) else 0
+        inside = [word for words in found[start:end] for word in words]
+        spoken = [any(map(str.isalnum, word)) for word in inside]
+        first = spoken.index(True) if any(spoken) else 0
+        last = spoken[::-1].index(True) if any(spoken) else 0
         spans.append((begins[start] + first, begins[end] - last, label))
     return {"items": [word for words in found for word in words], "spans": spans}
 
@@ -117,6 +118,27 @@ def test_a_span_leaves_out_punctuation_at_its_edges():
         ngrams = counts.whole_ngrams().texts("words").to_pylist()
         found[side] = {text for text, values in zip(ngrams, rows.values, strict=True) if values[1]}
     assert found == {"left": {'to "', "then (", ". Why"}, "right": {'" ,', ") ."}}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"text": "he is in ( Paris ) now ok", "spans": [(4, 5, "LOC")]},
+        {"text": "he is in ( Paris ) now ok", "spans": [(3, 6, "LOC")]},
+        {"text": "he is in ( Paris ) now ok", "entities": [(9, 18, "LOC")]},
+        {"text": "he is in (Paris) now ok", "spans": [(3, 4, "LOC")]},
+        {"text": "he is in (Paris) now ok", "entities": [(9, 16, "LOC")]},
+        {"text": "he is in (Paris) now ok", "entities": [(10, 15, "LOC")]},
+        {"items": ["he", "is", "in", "(", "Paris", ")", "now", "ok"], "spans": [(3, 6, "LOC")]},
+    ],
+)
+def test_a_name_has_the_same_contexts_whether_punctuation_stands_apart_or_not(document):
+    found = {}
+    for side in ("left", "right"):
+        counts = rg.count([document], n=2, side=side, spans=["whole"], tokenize="words")
+        ngrams = counts.whole_ngrams().texts("words").to_pylist()
+        found[side] = [text for text, values in zip(ngrams, counts.whole_rows.values, strict=True) if values[1]]
+    assert found == {"left": ["in ("], "right": [") now"]}
 
 
 def test_long_texts_in_pieces_have_each_context_once(tmp_path, monkeypatch):

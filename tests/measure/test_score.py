@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import raregram as rg
 from raregram.cli import app
-from raregram.errors import InputError, ParameterError
+from raregram.errors import FileError, InputError, ParameterError
 from raregram.options import SIDE
 
 DOCUMENTS = [
@@ -25,6 +25,7 @@ DOCUMENTS = [
     {"id": "second", "text": "it means that nothing changed", "spans": []},
     {"id": "third", "text": "in", "spans": []},
 ]
+ADVICE = r"^'.*(?: does not exist|: File name too long)\. If it is a text .*\[\{'text': text\} for text in texts\]"
 WORDS = st.lists(st.sampled_from(["in", "Rome", "said", "that", "Unheard", "é"]), max_size=8)
 
 
@@ -139,6 +140,51 @@ def test_tables_come_from_every_library_and_go_there(models):
     for form in (pa.table(documents), pd.DataFrame(documents), pl.DataFrame(documents)):
         assert rg.score(model, form)["position"].to_pylist() == [1, 2, 3]
         assert rg.count(form, n=1, targets=["LOC"], side="right").totals.tolist() == [3, 1]
+
+
+def test_a_column_alone_is_texts(models):
+    import pandas as pd
+    import polars as pl
+
+    model, texts = models["left"], [document["text"] for document in DOCUMENTS]
+    wrapped = [{"text": text} for text in texts]
+    expected = rg.score(model, wrapped)["log_ratio"].to_pylist()
+    counted = rg.count(wrapped, n=1, targets=[])
+    series = [pd.Series(texts, index=[5, 5, 7], dtype=kind) for kind in (object, "string", "category")]
+    arrays = [pa.array(texts), pa.array(texts, pa.large_string()), pa.chunked_array([texts[:1], texts[1:]])]
+    for form in (*series, *arrays, pl.Series("ngram", texts), pd.Series(wrapped), pa.array(wrapped)):
+        assert rg.score(model, form)["log_ratio"].to_pylist() == expected
+        assert rg.rank(model, form, top=1)["document"].to_pylist() == ["the table, row 1"]
+        assert rg.count(form, n=1, targets=[]) == counted
+        assert rg.count(numerator=form, denominator=form, n=1).totals.tolist() == [
+            2 * counted.totals[0],
+            counted.totals[0],
+        ]
+        assert rg.kwic(form, "in")["document"].to_pylist()
+    labelled = pd.Series([{"text": "so it is Rome", "spans": [{"start": 3, "end": 4, "label": "LOC"}]}])
+    assert rg.evaluate(model, labelled).overall.relevant == 1
+    for wrong, message in (([1, 2], "must hold strings, not int64"), (["a", 1], "a Series must hold texts")):
+        with pytest.raises(InputError, match=message):
+            rg.count(pd.Series(wrong, dtype=object), n=1)
+    with pytest.raises(InputError, match="the table, row 2: text is missing"):
+        rg.score(model, pd.Series(["she lives in", None]))
+
+
+@pytest.mark.parametrize("text", ["she lives in Rome", "so it\ngoes", "she lives in Rome. " * 40, "x" * 300, ""])
+def test_a_text_that_is_taken_for_a_path_is_named_with_advice(models, text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for use in (rg.count, rg.compare, lambda source: rg.score(models["left"], source)):
+        sources = (text, [text], [Path(__file__), text])
+        for source in sources if use is not rg.compare else [(text, text)]:
+            with pytest.raises(FileError, match=ADVICE):
+                use(*source) if use is rg.compare else use(source)
+
+
+def test_only_what_looks_like_a_text_gets_that_advice(models):
+    with pytest.raises(FileError, match=r"^no/such\.txt does not exist$"):
+        rg.score(models["left"], "no/such.txt")
+    with pytest.raises(InputError, match=r"document 1 is a string\. If it is a text .* wrap it"):
+        rg.count((text for text in ["she lives in Rome"]), n=1)
 
 
 class Capsule:

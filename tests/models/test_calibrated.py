@@ -68,7 +68,13 @@ def test_no_other_numbers_are_better(seed):
         y = calibration.apply(scores)
         ends = np.logaddexp(0, -np.log(calibration.floor)), np.logaddexp(0, np.log(calibration.ceiling))
         at_targets, elsewhere = nu @ np.logaddexp(0, -y) + ends[0], de @ np.logaddexp(0, y) + ends[1]
-        return at_targets / (nu.sum() + 1) + elsewhere / (de.sum() + 1)
+        c, targets, others = calibration, nu.sum() + 1, de.sum() + 1
+        at_one = c.factor * 2 ** (c.power_above - c.power_below)
+        off = np.append(
+            np.log([c.floor * targets, at_one, others / c.ceiling]), [c.power_above - 1, c.power_below - 1]
+        )
+        off /= [3.0, 0.5, 5.0, 1.0, 1.0]
+        return (at_targets + off @ off / 2) / targets + elsewhere / others
 
     def build(theta):
         floor, factor, above, below, bound = np.exp(np.clip(theta, -30, 30))
@@ -89,7 +95,7 @@ def test_no_ratio_is_stronger_than_the_contexts_support():
         assert others / 5 < high < others * 5
         free = learn(scores, nu, de, bounded=False)
         assert free.ceiling is None
-        assert np.exp(free.apply([8.0]))[0] > high
+        assert np.exp(free.apply([30.0]))[0] > high
 
 
 def test_scores_that_mislead_become_worth_nothing():
@@ -202,9 +208,9 @@ def test_a_model_is_calibrated_by_the_folds_of_its_table(estimator):
         scores[fold::4] = rest.log_ratio(texts[fold::4])
     by_hand = learn(scores, at_target, ~at_target)
     assert by_hand.apply(scores) == pytest.approx(model.calibration.apply(scores), abs=1e-6)
-    new, truth = folded_corpus(seed=6)[1:]
+    new, truth = folded_corpus(size=16_000, seed=6)[1:]
     before, after = (calibrations(m.log_ratio(new), truth * 1, ~truth * 1)["all"] for m in (plain, model))
-    assert after.loss < 0.015  # PAV follows chance: with so few targets, it finds some 0.015 in right ratios, too
+    assert after.loss < 0.01  # of which PAV, which follows chance, finds some in right ratios, too
     assert abs(after.slope - 1) < 0.15 < 1 - before.slope
 
 
@@ -266,3 +272,83 @@ def test_tuning_calibrates_the_best_model():
     assert tuned.best == plain.best
     assert plain.model.calibration is None
     assert np.array_equal(tuned.model.calibration.apply(plain.model.log_ratio(new)), tuned.model.log_ratio(new))
+
+
+def tagged(documents, certain=0.9, seed=0):
+    """Return documents in which "lives in" nearly always precedes a place, and nothing else ever does."""
+    rng, words, found = np.random.default_rng(seed), [f"w{number}" for number in range(200)], []
+    for _ in range(documents):
+        items, spans = [], []
+        for _ in range(12):
+            items += rng.choice(words, 8).tolist()
+            if rng.random() < certain:
+                spans.append({"start": len(items) + 2, "end": len(items) + 3, "label": "LOC"})
+                items += ["lives", "in", "Paris"]
+        found.append({"items": items, "spans": spans})
+    return found
+
+
+@pytest.fixture(scope="module")
+def nearly_certain():
+    return rg.count(tagged(100), n=5, folds=5)
+
+
+@pytest.mark.parametrize("calibrate", [True, False])
+@pytest.mark.parametrize("shapes", [True, False])
+@pytest.mark.parametrize("name", ["backoff", "selective", "product"])
+def test_no_evidence_is_no_evidence(nearly_certain, name, shapes, calibrate):
+    """A context of which nothing was seen has the ratio 1 and an interval that holds it; so has an empty one."""
+    model = rg.fit(nearly_certain, "LOC", name, shapes=shapes if name == "backoff" else None, calibrate=calibrate)
+    middle, low, high = model.with_interval(["??? !!! ???", "???", ""])
+    assert not middle.any()
+    assert (low[:2] < -0.5).all()
+    assert (high[:2] > 0.5).all()
+    assert low[2] == high[2] == 0
+    assert model.explain("???").log_ratio == 0
+    prior = model.settings.n_nu / (model.settings.n_nu + model.settings.n_de)
+    assert model.probability(["???", ""]) == pytest.approx(prior)
+
+
+def test_the_unknown_is_not_ranked_above_the_known_by_the_lower_end(nearly_certain):
+    for name in ("backoff", "selective", "product"):
+        low = rg.fit(nearly_certain, "LOC", name).interval(["w3 w5 w9 lives in", "??? !!! ???"])[:, 0]
+        assert low[0] > low[1]
+
+
+def test_a_map_between_contexts_that_are_told_apart_stays_near_the_identity():
+    """No held-out context is near the ratio 1, so nothing says that 1 should become something else."""
+    for targets, others in ((50, 1_000), (1_000, 50), (1_000, 10_000)):
+        scores = np.repeat([5.0, -2.0], [targets, others])
+        nu, de = np.repeat([1, 0], [targets, others]), np.repeat([0, 1], [targets, others])
+        assert abs(learn(scores, nu, de).apply([0.0])[0]) < 1
+
+
+def test_a_selection_learns_what_it_means_to_have_no_selected_item():
+    """Where items were left out, a context without any of the others is not one of which nothing is known."""
+    counts = rg.count(tagged(100), n=2, folds=5)
+    model = rg.fit(counts, "LOC", "selective", size=1)
+    assert model.log_ratio(["w1 w2"])[0] < -1
+    assert model.log_ratio([""])[0] == 0
+    assert rg.fit(counts, "LOC", "selective", size=1000).log_ratio(["??? ???"])[0] == 0
+
+
+@pytest.mark.parametrize("documents", [1, 2, 3])
+def test_calibration_by_a_handful_keeps_the_order_and_says_so(documents):
+    """A few held-out targets cannot make all ratios equal."""
+    model, test = rg.fit(rg.count(tagged(60, seed=1), n=5), "LOC"), tagged(60, certain=0.7, seed=2)
+    held_out = [{"items": d["items"][:40], "spans": d["spans"][:2]} for d in tagged(documents, seed=3)]
+    with pytest.warns(RaregramWarning, match=f"only {2 * documents} held-out"):
+        calibrated = rg.calibrate(model, held_out)
+    before, after = (rg.evaluate(each, test).overall for each in (model, calibrated))
+    assert after.average_precision == pytest.approx(before.average_precision, abs=1e-6)
+    many = [{**d, "spans": d["spans"]} for d in tagged(20, seed=3)]
+    rg.calibrate(model, many)  # no warning
+
+
+def test_the_order_of_long_contexts_stays(nearly_certain):
+    model = rg.fit(rg.count(tagged(100, certain=0.5), n=5, folds=5), "LOC")
+    rng = np.random.default_rng(4)
+    contexts = [" ".join(rng.choice(["lives", "in", "Paris", "w1", "w2", "w3", "Xyz"], 5)) for _ in range(400)]
+    plain, calibrated = replace(model, calibration=None).log_ratio(contexts), model.log_ratio(contexts)
+    order = np.argsort(plain, kind="stable")
+    assert (np.diff(calibrated[order]) >= 0).all()

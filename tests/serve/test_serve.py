@@ -37,7 +37,9 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance  # noqa: 
 from starlette.testclient import TestClient  # noqa: E402
 
 from raregram.serve.app import create_app  # noqa: E402
+from raregram.serve.metrics import Metrics  # noqa: E402
 from raregram.serve.options import ServeOptions  # noqa: E402
+from raregram.serve.registry import Registry  # noqa: E402
 
 RAREGRAM = Path(sys.executable).with_name("raregram")
 TEXT = "Ann met Bob in Rome and they said that the talks in Oslo on 5 May were good for Ann"
@@ -551,7 +553,7 @@ def test_metrics_count_requests_and_models(client):
 def test_a_new_model_file_is_read_without_losing_a_request(folder, tmp_path, caplog):
     path = tmp_path / "live.rgm"
     shutil.copy(folder / "backoff.rgm", path)
-    old, new = (rg.Model.load(folder / f"{name}.rgm") for name in ("backoff", "selective"))
+    old, new = (fitted(name, target="backoff") for name in ("backoff", "selective"))
     context = "talks in Oslo"
     expected = {old.log_ratio([context])[0], new.log_ratio([context])[0]}
     with served_on(path, poll=0.02) as client:
@@ -580,6 +582,23 @@ def test_a_new_model_file_is_read_without_losing_a_request(folder, tmp_path, cap
     assert {status for status, _ in seen} == {200}
     assert {number for _, number in seen} == expected
     assert "or it is truncated or damaged; the model backoff stays as it was" in caplog.text
+
+
+def test_a_model_of_another_target_does_not_answer_in_the_name_of_the_first(folder, tmp_path, caplog):
+    first, second = tmp_path / "first.rgm", tmp_path / "second.rgm"
+    shutil.copy(folder / "backoff.rgm", first)
+    shutil.copy(folder / "selective.rgm", second)
+    registry = Registry(ServeOptions(models=(str(first), str(second))), Metrics())
+    known = registry.get("backoff")
+    for target, name in (("PER", "PER"), ("selective", "selective (first)")):
+        fitted("bare", target).save(first)
+        registry.refresh()
+        assert registry.get("backoff") is known
+        said = f"first.rgm holds the model {name} now: start the service again to serve it; the model backoff stays"
+        assert said in caplog.text
+    fitted("bare", "backoff").save(first)
+    registry.refresh()
+    assert registry.get("backoff").model.settings.n == 4
 
 
 def wait_for(condition, seconds=10.0):

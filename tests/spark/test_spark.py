@@ -679,7 +679,7 @@ def test_documents_are_scored_and_ranked_as_on_one_machine(spark, models, folder
     scored = score(cluster, model, found, level=0.9).toArrow()
     expected = rg.score(model, source, interval=True, level=0.9, split=split)
     assert scored.column_names == expected.columns
-    where = {"parquet", "text", "paragraphs"}  # a row of a DataFrame, and a line, have no number there
+    where = {"parquet", "jsonl", "text", "paragraphs"}  # a row of a DataFrame has no file
     compared = [name for name in expected.columns if name != "document" or form in where]
     rows = [sorted(map(repr, table.select(compared).to_pylist())) for table in (scored, expected.to_arrow())]
     assert rows[0] == rows[1]
@@ -687,6 +687,73 @@ def test_documents_are_scored_and_ranked_as_on_one_machine(spark, models, folder
         assert list(rank(cluster, model, found, 40, 0.9)) == list(
             rg.rank(model, source, 40, by="lower", level=0.9, split=split)
         )
+
+
+@needs_java
+def test_documents_without_ids_have_keys_that_differ(spark, models):
+    from raregram import spark as engine
+
+    model, texts = models["backoff"], ["the city of Rome", "the city of Rome", "he said", *"abcde"]
+    frame = spark.createDataFrame(
+        [(text, f"k{row}", row) for row, text in enumerate(texts)], "text string, `my.key` string, id int"
+    )
+    expected = {f"k{row}": positions for row, positions in enumerate(map(len, map(str.split, texts)))}
+    for partitions in (1, 2, 8):
+        nameless = engine.score(frame.select("text").repartition(partitions), model)
+        rows = nameless.groupBy("document").count().collect()
+        assert sorted(row["count"] for row in rows) == sorted(expected.values())
+        assert (
+            len(set(engine.rank(frame.select("text").repartition(partitions), model, 20)["document"].to_pylist()))
+            == 8
+        )
+        named = engine.score(frame.repartition(partitions), model, id_column="my.key").groupBy("document").count()
+        assert {row["document"]: row["count"] for row in named.collect()} == expected
+    assert set(engine.rank(frame, model, 20)["document"].to_pylist()) == set(map(str, range(8)))
+    assert set(engine.rank(frame, model, 20, id_column="my.key")["document"].to_pylist()) == set(expected)
+    with pytest.raises(
+        ParameterError, match=r"id_column parameter of the DataFrame must be one of .text., .my\.key., .id."
+    ):
+        engine.score(frame, model, id_column="key")
+    with pytest.raises(ParameterError, match="contexts keep all their columns"):
+        engine.score(frame.withColumnRenamed("text", "ngram"), model, id_column="my.key")
+    with pytest.raises(ParameterError, match="id_column is for a DataFrame"):
+        engine.rank("somewhere", model, id_column="my.key")
+
+
+@needs_java
+@pytest.mark.parametrize("relative", [True, False])
+@pytest.mark.parametrize("form", ["parquet", "jsonl", "lines", "paragraphs", "text", "csv"])
+def test_a_row_of_a_file_has_the_same_key_as_on_one_machine(spark, models, tmp_path, form, relative):
+    """Also where files are cut into many partitions, and into others when the lazy table is computed."""
+    (tmp_path / "a folder").mkdir()
+    texts = [f"the city of Rome {number % 3}" for number in range(40)]
+    for name in ("1 %20 é", "2"):
+        path = tmp_path / "a folder" / name
+        if form == "parquet":
+            pq.write_table(pa.table({"text": texts}), path.with_suffix(".parquet"), row_group_size=7)
+        elif form == "jsonl":
+            lines = [json.dumps({"text": text}) for text in texts]
+            path.with_suffix(".jsonl").write_text("\n".join([*lines[:5], "", "  ", *lines[5:]]))
+        elif form == "csv":
+            path.with_suffix(".csv").write_text("\n".join(["text", *texts]))
+        else:
+            path.with_suffix(".txt").write_text("\r\n".join([*texts[:5], "", "", *texts[5:], ""]))
+    source = os.path.relpath(tmp_path / "a folder") if relative else str(tmp_path / "a folder")
+    options = Options(
+        split=form if form in ("lines", "paragraphs") else "file", format="csv" if form == "csv" else None
+    )
+    model = models["backoff"]
+    setting = "spark.sql.files.maxPartitionBytes"
+    before = spark.conf.get(setting)
+    try:
+        spark.conf.set(setting, "200")
+        scored = score(Cluster(spark), model, open_input(Cluster(spark), source, model, options))
+        spark.conf.set(setting, "333")
+        rows = scored.toArrow()
+    finally:
+        spark.conf.set(setting, before)
+    expected = rg.score(model, source, split=options.split, format=options.format).to_arrow()
+    assert sorted(map(repr, rows.to_pylist())) == sorted(map(repr, expected.to_pylist()))
 
 
 @needs_java

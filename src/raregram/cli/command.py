@@ -22,7 +22,7 @@ GROUPS = {
     ),
     "Tagger": ("tagger", "pipeline", "stanford"),
     "Contexts": ("n", "targets", "target", "side", "kind", "tokenize", "lower", "spans", "pad", "min_count",
-                 "min_documents", "folds"),
+                 "min_documents", "folds", "drop_folds"),
     "Estimator": (
         "estimator", "lam", "criterion", "size", "unseen", "seed", "keep_seen", "tau", "unit_lam", "longest",
         "shapes", "max_bytes", "calibrate", "bounds", "by", "k", "criteria", "sizes", "lams", "priors", "taus",

@@ -6,7 +6,7 @@ import shutil
 import sys
 from contextlib import closing
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
@@ -17,6 +17,9 @@ from raregram.cli.options import described
 from raregram.cli.printing import print_json, report_file, report_skipped, say
 from raregram.errors import ParameterError
 from raregram.remote import local_path
+
+if TYPE_CHECKING:
+    from raregram.corpus.log import ReadingLog
 
 
 def fetch(
@@ -220,8 +223,7 @@ def count(
             job.table(threads, out, tick) as table,
         ):
             storage.write(out, table)
-        report_skipped(log.skipped, log.examples)
-        log.warn()
+        _report(log, quiet)
         report_file(out, as_json, quiet, {"skipped": log.skipped})
         return
 
@@ -232,8 +234,7 @@ def count(
         from raregram.spark.counting import write_counts
 
         made = write_counts(job.on_spark(cluster), out)
-    report_skipped(log.skipped, log.examples)
-    log.warn()
+    _report(log, quiet)
     if as_json:  # from the header alone, since the table may be large and far away
         facts = {"file": out, "kind": "count table", **made.header, "digest": made.digest}
         print_json({**facts, "skipped": log.skipped})
@@ -241,17 +242,30 @@ def count(
         say(f"{out}: {counts_line(made.header)}")
 
 
+def _report(log: ReadingLog, quiet: bool) -> None:
+    """Print what was noticed while documents were counted."""
+    report_skipped(log.skipped, log.examples)
+    log.warn()
+    if log.too_near and not quiet:
+        few = "labelled boundaries are not counted, since too few items stand beside them for a context"
+        say(f"raregram: {log.too_near:,} {few}: --pad counts them, too")
+
+
 def merge(
     sources: Annotated[list[str], argument(help="Count files to add.")],
     out: cli.Out,
     subtract: Annotated[list[str] | None, described(help="A count file to subtract; may be repeated.")] = None,
     min_count: Annotated[int, option(help=f"At the end: {options.MIN_COUNT.help}")] = options.MIN_COUNT.default,
+    drop_folds: Annotated[
+        bool, option("--drop-folds", help="Drop the folds, by which `fit` calibrates, of all files.")
+    ] = False,
     as_json: cli.AsJson = False,
     quiet: cli.Quiet = False,
 ) -> None:
     """Add count files, and subtract others.
 
-    The arithmetic is exact and needs no text.
+    The arithmetic is exact and needs no text. Files in folds are added fold by fold. Where some have other folds or
+    none, or rare spans are to be dropped, --drop-folds has to say so.
 
     Example: raregram merge 2024.counts 2025.counts --subtract withdrawn.counts --out now.counts
     """
@@ -262,6 +276,7 @@ def merge(
 
     check_target(out)
     tables = [Counts.load(source) for source in (*sources, *(subtract or []))]
+    tables = [table.of_folds() for table in tables] if drop_folds else tables
     for source, table in zip([*sources, *(subtract or [])][1:], tables[1:], strict=True):
         try:
             check_mergeable(tables[0], table)
@@ -279,7 +294,8 @@ def export(
 ) -> None:
     """Write a count file as Parquet, for SQL engines.
 
-    A row has the span's start and end, its items as strings, and the frequencies. All commands can read the result.
+    A row has the span's start and end, its items as strings, its fold if there are any, and the frequencies. All
+    commands can read the result.
 
     Example: raregram export all.counts --out all.parquet
     """

@@ -105,6 +105,7 @@ def fit(
         "max_bytes": None if max_bytes is None else cli.parse_bytes(max_bytes, "max_bytes", "fit"),
     }  # fmt: skip
     check_target(out)
+    hint, found = "count with --folds 5, or use `raregram calibrate`", find_estimator(estimator)
     if engine == "spark":
         from raregram.cli.clusters import spark_cluster
 
@@ -118,7 +119,6 @@ def fit(
             chosen = fitting.FitOptions(target, estimator, denominator, parameters)
             model = fit_on_spark(cluster, sources[0], chosen, limit)
     else:
-        found = find_estimator(estimator)
         spans = found.spans_to_count(longest, shapes)
         wanted = fitting.what_to_count(spans, found.has_variance and calibrate is not False)
         with progress("counted {:,} contexts", quiet) as tick:
@@ -127,8 +127,11 @@ def fit(
             counts = read_counts(sources, contexts, progress=tick, **wanted, **layout)
         parameters |= {"calibrate": calibrate, "bounded": bounds, "memory_limit": limit}
         model = fitting.fit(counts, target, estimator, denominator=denominator, **parameters)
+        hint = "see the warning" if counts.folds else f"the counts are in no folds: {hint}"
+    hint = "as --no-calibrate says" if calibrate is False else hint
+    hint = hint if found.has_variance else "its ratios may be 0 or infinite"
     model.save(out)
-    report_file(out, as_json, quiet)
+    report_file(out, as_json, quiet, hint=hint)
 
 
 def calibrate(
@@ -144,7 +147,8 @@ def calibrate(
     """Calibrate a model with tagged documents that were not in its fit.
 
     Afterwards a ratio of 20 means that such contexts are twenty times as likely at the target as elsewhere. The order
-    of contexts stays. Where the counts are in folds, `fit` does this by itself.
+    of contexts stays, but for short ones that were seen often and those of which nothing was seen. Where the counts
+    are in folds, `fit` does this by itself.
 
     Example: raregram calibrate loc.rgm held-out.parquet --out calibrated.rgm
     """

@@ -20,8 +20,10 @@ def print_json(value: Any) -> None:
     print(to_json(value, sys.stdout.encoding))
 
 
-def report_file(path: str, as_json: bool, quiet: bool, more: dict[str, Any] | None = None) -> None:
-    """Print what a count file or model file holds that was just written."""
+def report_file(
+    path: str, as_json: bool, quiet: bool, more: dict[str, Any] | None = None, hint: str | None = None
+) -> None:
+    """Print what a count file or model file holds that was just written; see `summary` for the hint."""
     from raregram.atomic import is_stream
     from raregram.show.describe import describe, summary
 
@@ -30,7 +32,7 @@ def report_file(path: str, as_json: bool, quiet: bool, more: dict[str, Any] | No
     if as_json:
         print_json({**describe(path), **(more or {})})
     elif not quiet:
-        say(f"{path}: {summary(path)}")
+        say(f"{path}: {summary(path, hint)}")
 
 
 def report_skipped(skipped: int, examples: list[str]) -> None:

@@ -6,6 +6,7 @@ arrays, and the location of each, so that an error can name the file and the lin
 
 from __future__ import annotations
 
+import errno
 import glob
 import io
 import os
@@ -25,7 +26,7 @@ import pyarrow as pa
 from raregram.corpus.encoding import check_encoding
 from raregram.corpus.log import ReadingLog
 from raregram.corpus.samples import check_by
-from raregram.errors import FileError, InputError, is_unicode, system_reason
+from raregram.errors import FileError, InputError, is_unicode, shorten, system_reason
 from raregram.options import ITEM_COLUMN, SPLIT, TAG_COLUMN
 from raregram.remote import RemotePath, as_path, is_remote, matching_files
 from raregram.text.tokenize import Tokenizer
@@ -41,6 +42,11 @@ ITEM_BYTES = 8  # what an item of a list counts as beside its letters,
 SPAN_BYTES = 64  # what a span counts as,
 DOCUMENT_BYTES = 128  # and what a document does, however short it is
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
+LONGEST_NAME = 255  # characters of a path in a message that it may be a text
+WRAP_TEXTS = (
+    "If it is a text and not a path, wrap it: [{'text': text} for text in texts], "
+    "or give a pandas Series or an Arrow array of texts"
+)
 PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}  # how packed files begin, and no text does
 
 
@@ -174,6 +180,8 @@ def expand(sources: Any) -> list[str]:
         with naming(name):
             if isinstance(name, BufferedFile):
                 found.append(name)
+            elif not name:
+                raise missing(name)  # which would be the current folder
             elif is_remote(name):
                 found += matching_files(name)
             elif Path(name).is_dir():
@@ -186,8 +194,15 @@ def expand(sources: Any) -> list[str]:
             elif matches := _matching_files(name):
                 found += matches
             else:
-                raise FileError(f"{name} does not exist")
+                raise missing(name)
     return found
+
+
+def missing(name: str) -> FileError:
+    """Return the error for a path that does not exist, ready to raise: it may be a text that was taken for one."""
+    if name and not re.search(r"\s", name):
+        return FileError(f"{name} does not exist")
+    return FileError(f"{shorten(name, LONGEST_NAME)} does not exist. {WRAP_TEXTS}")
 
 
 def _matching_files(pattern: str) -> list[str]:
@@ -288,6 +303,8 @@ def naming(path: str) -> Iterator[None]:
     except UnicodeDecodeError as error:  # Arrow leaves the names of columns as they are
         raise FileError(f"{path}: it holds names that are not valid UTF-8") from error
     except (pa.ArrowException, OSError, EOFError) as error:
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            raise FileError(f"{shorten(path, LONGEST_NAME)}: {system_reason(error)}. {WRAP_TEXTS}") from error
         said = system_reason(error) if isinstance(error, OSError) else str(error)
         raise FileError(f"{path}: {said.splitlines()[0][:500] if said else 'it cannot be read'}") from error
 

@@ -32,6 +32,7 @@ class ReadingLog:
     documents: int = 0
     untagged: int = 0  # documents without a field of spans; an empty one is a field
     first_untagged: str = ""  # where the first of them is
+    too_near: int = 0  # labelled boundaries with too few items beside them for a context
     labels: set[str] = field(default_factory=set)
     sampled: int = 0  # spans that were looked at,
     whole_words: int = 0  # those that are whole words of the text if they are taken as offsets in characters,
@@ -70,6 +71,11 @@ class ReadingLog:
             self.untagged += untagged
             self.first_untagged = self.first_untagged or first_untagged
 
+    def see_too_near(self, boundaries: int) -> None:
+        """Note how many labelled boundaries are not counted, since they are too near to the end of a document."""
+        with self.lock:
+            self.too_near += boundaries
+
     def see_labels(self, labels: Iterable[str], targets: Iterable[str] | None) -> None:
         """Note labels: all that are targets, and others while they are few."""
         with self.lock:
@@ -87,6 +93,7 @@ class ReadingLog:
     def add(self, other: ReadingLog) -> None:
         """Add what was noted elsewhere."""
         self.see(other.documents, other.untagged, other.first_untagged)
+        self.see_too_near(other.too_near)
         self.see_labels(other.labels, other.labels)
         self.see_offsets(other.sampled, other.whole_words, other.width)
         with self.lock:

@@ -32,6 +32,7 @@ from raregram.options import (
     LOWER,
     MIN_COUNT,
     ON_ERROR,
+    PAD,
     SIDE,
     SPANS,
     TOKENIZE,
@@ -90,7 +91,8 @@ def count(
     Args:
         source: paths, folders or globs of documents in any format, or of contexts: lines `label<TAB>items`, or
             tables of N-grams with labels or two frequencies; an Arrow table; an iterable of documents, each a
-            mapping with `items` or `text` and `spans`; or a Spark DataFrame with such columns.
+            mapping with `items` or `text` and `spans`; a Series or an Arrow array of texts; or a Spark DataFrame
+            with such columns. A string is a path, never a text.
         numerator: instead of `source`, one of two plain samples: all its contexts are the numerator's,
         denominator: and all of this one's are the denominator's.
         n: number of items of a context; None for 10, or as many as the first has of contexts that come one by one.
@@ -329,6 +331,12 @@ class CountJob:
         counts, n, targets = Counts.load(path), self.contexts.n, self.settings.targets
         if n is not None and n != counts.n:
             raise ParameterError(f"{path} counts contexts of {counts.n} items, not {n}")
+        for option in (SIDE, KIND, TOKENIZE, LOWER, PAD, FOLDS, DOCUMENTS):
+            wanted, found = getattr(self.settings, option.name), getattr(counts, option.name)
+            found = len(found) if option is FOLDS else found
+            if wanted not in (option.default, found):
+                way_out = "leave it out, or count the text again"
+                raise ParameterError(f"{path} was counted with {option.name} {found}, not {wanted}: {way_out}")
         for name in targets or ():
             check_choice("targets", path, name, counts.targets)
         return counts if targets is None else counts.with_targets(targets)
@@ -339,12 +347,13 @@ class CountJob:
         if (source is None) == (numerator is None) or (numerator is None) != (denominator is None):
             raise ParameterError("count takes either documents, or both a numerator and a denominator")
         if source is not None:
-            return [(source if self._table is None else self._table, self.settings)]
+            cut = self.settings if self.documents.by is None else replace(self.settings, samples="by")
+            return [(source if self._table is None else self._table, cut)]
         if self.settings.targets:
             raise ParameterError("two plain samples have no targets: leave targets out")
         if self.documents.by is not None:
             raise ParameterError("two plain samples are cut already: leave by out, or name one corpus")
-        plain = replace(self.settings, targets=())
+        plain = replace(self.settings, targets=(), samples="two")
         return [(numerator, replace(plain, everything=NUMERATOR)), (denominator, plain)]
 
     def _batched(self, default_limit: int) -> Options:

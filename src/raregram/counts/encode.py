@@ -204,6 +204,7 @@ def _labelled_windows(
     code = code[np.asarray(encoded.indices)] if found else np.empty(0, np.int64)
     place = documents.span_start - settings.n if settings.side == "left" else documents.span_end
     fits = (code >= 0) & (place >= 0) & (place + settings.n <= lengths[documents.span_document])
+    log.see_too_near(int((code >= 0).sum() - fits.sum()))
     start = first[documents.span_document[fits]] + place[fits]
     start, code = np.divmod(np.unique(start * max(len(names), 1) + code[fits]), max(len(names), 1))
     heads = find_heads(start)
@@ -339,34 +340,23 @@ def _refine(
     words, sizes = tokenizer.refine(encoded.dictionary)
     items = words.dictionary_encode()
     index, refined = expand(codes, lengths, sizes)
+    refined_codes = np.asarray(items.indices)[index]
     if tokenizer.tokenize == "words" and len(documents.span_document):
-        leading, trailing = _inner_bounds(items, sizes)
-        begins = np.cumsum(sizes[codes]) - sizes[codes]  # of each string, among all items
+        begins = np.append(0, np.cumsum(sizes[codes]))  # of each string, among all items
         row = documents.span_document
-        first = (np.cumsum(lengths) - lengths)[row] + documents.span_start
-        last = first + documents.span_end - documents.span_start - 1
+        before = (np.cumsum(lengths) - lengths)[row]
+        start, end = begins[before + documents.span_start], begins[before + documents.span_end]
+        spoken = np.asarray(pc.match_substring_regex(items.dictionary, r"[\pL\pN]"))[refined_codes]
+        places = np.append(np.flatnonzero(spoken), len(spoken))
+        first, last = np.searchsorted(places, start), np.searchsorted(places, end) - 1
+        has = first <= last  # else it is nothing but punctuation, and stays as it is
         of_document = (np.cumsum(refined) - refined)[row]
         documents = replace(
             documents,
-            span_start=begins[first] + leading[codes[first]] - of_document,
-            span_end=begins[last] + trailing[codes[last]] - of_document,
+            span_start=np.where(has, places[first], start) - of_document,
+            span_end=np.where(has, places[last] + 1, end) - of_document,
         )
-    refined_codes = pa.array(np.asarray(items.indices)[index])
-    return documents, pa.DictionaryArray.from_arrays(refined_codes, items.dictionary), refined
-
-
-def _inner_bounds(words: pa.DictionaryArray, sizes: Ints) -> tuple[Ints, Ints]:
-    """Return where the part of each string begins and ends that has letters or digits; all of it, if it has none.
-
-    Strings are given as their words, which follow each other, and the number of these.
-    """
-    spoken = np.asarray(pc.match_substring_regex(words.dictionary, r"[\pL\pN]"))[np.asarray(words.indices)]
-    places = np.append(np.flatnonzero(spoken), len(words))
-    ends = np.cumsum(sizes)
-    begins = ends - sizes
-    first, last = np.searchsorted(places, begins), np.searchsorted(places, ends) - 1
-    has = first <= last
-    return np.where(has, places[first] - begins, 0), np.where(has, places[last] + 1 - begins, sizes)
+    return documents, pa.DictionaryArray.from_arrays(pa.array(refined_codes), items.dictionary), refined
 
 
 def _outside(documents: Documents, lengths: Ints) -> npt.NDArray[np.bool_]:

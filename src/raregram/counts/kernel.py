@@ -48,6 +48,7 @@ class CountSettings:
     lower: bool = LOWER.default
     folds: int = FOLDS.default  # in how many folds documents are counted, which needs the whole N-grams; 0: in none
     documents: bool = DOCUMENTS.default  # whether document frequencies are counted
+    samples: str | None = None  # which of `SAMPLES` the targets are; None: labels
 
     def __post_init__(self) -> None:
         """Raise `ParameterError` for whatever is out of its range."""

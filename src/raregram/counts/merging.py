@@ -18,7 +18,14 @@ from raregram.counts.rows import SpanRows, add_up_suffixes, from_boundary, join_
 from raregram.counts.sorting import find_heads
 from raregram.counts.spans import Span, span_names
 from raregram.counts.storage import SpanTable, are_within, fold_names
-from raregram.counts.table import Counts, check_total, counts_columns, counts_header
+from raregram.counts.table import (
+    DROP_FOLDS,
+    Counts,
+    check_total,
+    check_without_folds,
+    counts_columns,
+    counts_header,
+)
 from raregram.errors import InputError, ParameterError, check_count
 from raregram.text.vocabulary import Codes, build_vocabulary, encode_items
 
@@ -31,8 +38,6 @@ class Combined:
     def __init__(self, tables: Sequence[Counts], signs: Sequence[int]) -> None:
         for other in tables[1:]:
             check_mergeable(tables[0], other)
-        if len({len(table.folds) for table in tables}) > 1:  # then they share no folds
-            tables = [table.of_folds() for table in tables]
         self.tables, self.signs, self.subtracts = tables, signs, min(signs) < 0
         self.spans = list(tables[0].rows.stored)
         self.totals = np.sum([sign * table.totals for table, sign in zip(tables, signs, strict=True)], axis=0)
@@ -42,7 +47,8 @@ class Combined:
         self.items, codes = build_vocabulary(pa.concat_arrays([table.items for table in tables]))
         self._codes = np.split(codes, np.cumsum([len(table.items) for table in tables])[:-1])
         self._kept = np.arange(len(self.items), dtype=np.int32)
-        if self.subtracts:  # then some items may be gone; all that are left are in units
+        if self.subtracts or any(table.rows.chosen for table in tables):
+            # Some items may be gone, with their rows or their fold; all that are left are in units.
             self._union, used = self.items, np.zeros(len(self.items), dtype=bool)
             totals = self.totals.tolist()
             width = 1 + len(tables[0].targets)
@@ -65,17 +71,20 @@ class Combined:
     def table(self, min_count: int = 1) -> SpanTable:
         """Return the result as a stream of rows, without spans of two and more items that are rarer than this."""
         check_count("min_count", "merge", min_count)
-        first, folds = self.tables[0], self.folds if min_count == 1 else ()
+        first = self.tables[0]
+        if min_count > 1:
+            check_without_folds(first)
+        min_count = max(min_count, first.min_count)
         spans = stored_spans(first.spans, min_count, first.documents)
         header = counts_header(
-            replace(first, min_count=min_count), first.spans, first.targets, self.totals.tolist(), folds
+            replace(first, min_count=min_count), first.spans, first.targets, self.totals.tolist(), self.folds
         )
         rows = (
             part if part.span.width == 1 else part.at_least(min_count)
             for source in self.spans
             for part in add_up_suffixes(
                 self.stream(source),
-                {span.width + bool(folds) for span in spans if first.rows.sources[span] == source},
+                {span.width + bool(self.folds) for span in spans if first.rows.sources[span] == source},
                 first.n,
                 first.side,
             )
@@ -158,7 +167,25 @@ def _add_up_sorted(span: Span, parts: Sequence[SpanRows], side: str) -> SpanRows
 
 def check_mergeable(a: Counts, b: Counts) -> None:
     """Raise unless two tables count the same things."""
-    for name in ("n", "side", "kind", "tokenize", "lower", "pad", "targets", "spans", "shape", "documents"):
+    if len(a.folds) != len(b.folds):
+        folds = " and ".join(str(len(each.folds) or "none") for each in (a, b))
+        raise ParameterError(
+            f"count tables with different folds cannot be combined: {folds}. Count again with as many (--folds), "
+            f"or {DROP_FOLDS}"
+        )
+    for name in (
+        "n",
+        "side",
+        "kind",
+        "tokenize",
+        "lower",
+        "pad",
+        "samples",
+        "targets",
+        "spans",
+        "shape",
+        "documents",
+    ):
         if getattr(a, name) != getattr(b, name):
             shown = [
                 span_names(each.spans, each.n) if name == "spans" else repr(getattr(each, name)) for each in (a, b)

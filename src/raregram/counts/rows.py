@@ -237,6 +237,15 @@ def from_boundary(keys: npt.NDArray[Any], side: str) -> npt.NDArray[Any]:
     return keys[:, ::-1] if side == "left" else keys
 
 
+def with_fold(keys: Codes, fold: npt.ArrayLike, side: str) -> Codes:
+    """Return keys with the code of their fold beyond the last item.
+
+    >>> with_fold(np.array([[5, 6], [7, 6]]), 0, "left").tolist()
+    [[0, 5, 6], [0, 7, 6]]
+    """
+    return np.insert(keys, 0 if side == "left" else keys.shape[1], fold, axis=1)
+
+
 def row_bytes(keys: Codes) -> npt.NDArray[Any]:
     """View rows of codes as single values that compare like the rows do, item by item.
 

@@ -6,6 +6,8 @@ A row is one span of one N-gram: `start` and `end` (positions), `items` (strings
   batch has sorted rows of one span and a checksum. The rows of a span are read when they are needed.
 - The parts of count tables that Spark tasks write, and exported tables, are Parquet with the strings themselves.
 - A count file has the rows of units and of the longest suffixes: see `raregram.counts.rows`.
+- Of a table in folds, a row is one span in one fold. In Parquet the column `fold` has its number; in Arrow files its
+  name stands beyond the last item.
 
 Either way a JSON header says the kind of file, the format version and a digest of everything else. Files are data:
 nothing in them is executed.
@@ -30,7 +32,16 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from raregram.atomic import atomic_path
-from raregram.counts.rows import BATCH, RowsInMemory, SpanRows, from_boundary, join_rows, row_bytes, stored_spans
+from raregram.counts.rows import (
+    BATCH,
+    RowsInMemory,
+    SpanRows,
+    from_boundary,
+    join_rows,
+    row_bytes,
+    stored_spans,
+    with_fold,
+)
 from raregram.counts.spans import Span, span_order
 from raregram.errors import FileError
 from raregram.remote import PathLike, RemotePath, as_path, is_remote
@@ -291,7 +302,7 @@ def write_parquet(path: PathLike, table: SpanTable) -> None:
     import pyarrow.parquet as pq
 
     hasher, hashed = Hasher(table), set(table.stored_spans)
-    schema = row_schema(table.columns)
+    schema = row_schema(table.columns, "folds" in table.header)
     with atomic_path(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
         rows = max(ROW_GROUP // (3 + len(table.columns)), 1)
         for part in _row_groups(table.parts, rows):
@@ -317,8 +328,8 @@ def common_metadata(table: SpanTable, row_hashes: npt.NDArray[np.uint64]) -> byt
     import pyarrow.parquet as pq
 
     sink = pa.BufferOutputStream()
-    schema = row_schema(table.columns).with_metadata({METADATA_KEY: json.dumps(file_header(table, row_hashes))})
-    pq.write_metadata(schema, sink)
+    schema = row_schema(table.columns, "folds" in table.header)
+    pq.write_metadata(schema.with_metadata({METADATA_KEY: json.dumps(file_header(table, row_hashes))}), sink)
     return bytes(sink.getvalue())
 
 
@@ -357,7 +368,7 @@ def read(path: PathLike, kind: str) -> SpanTable:
             table = SpanTable(kind, head["header"], tuple(head["columns"]), items, (), file_digest=head["digest"])
             rows = StoredRows(path, reader, head, table.stored_spans if kind == "counts" else [])
             return replace(table, parts=rows.values(), stored=rows)
-        rows_in_parquet = _read_rows(as_path(path), head["columns"])
+        rows_in_parquet = _read_rows(as_path(path), row_schema(head["columns"], "folds" in head["header"]))
         table = from_arrow(rows_in_parquet, SpanTable(kind, head["header"], tuple(head["columns"]), None, ()))
         table = replace(table, file_digest=head["digest"])
         if table.digest() != head["digest"]:
@@ -374,9 +385,9 @@ def _vocabulary(reader: pa.RecordBatchFileReader) -> pa.Array:
     return items.take(pa.array(np.arange(len(items))))  # with a bitmap of missing ones, as all other arrays of items
 
 
-def _read_rows(path: Path | RemotePath, columns: Sequence[str]) -> pa.Table:
+def _read_rows(path: Path | RemotePath, schema: pa.Schema) -> pa.Table:
     """Read the rows of a file, or of all files of a folder."""
-    schema, tables = row_schema(columns), []
+    tables = []
     for part in part_files(path) if path.is_dir() else [path]:
         with _open(part) as file:
             tables.append(file.read().select(schema.names).cast(schema))
@@ -480,9 +491,10 @@ def damage_named(path: PathLike) -> Iterator[None]:
         raise FileError(f"{path} is not a raregram file, or it is truncated or damaged") from error
 
 
-def row_schema(columns: Sequence[str]) -> pa.Schema:
-    """Return the schema of the rows of a table with these value columns."""
+def row_schema(columns: Sequence[str], folded: bool = False) -> pa.Schema:
+    """Return the schema of the rows of a table with these value columns; `folded`: the fold has a column."""
     keys = [("start", pa.int16()), ("end", pa.int16()), ("items", pa.list_(pa.string()))]
+    keys += [("fold", pa.int16())] if folded else []
     return pa.schema([*keys, *((name, pa.int64()) for name in columns)])
 
 
@@ -497,24 +509,34 @@ def _coded_schema(table: SpanTable) -> pa.Schema:
 
 
 def to_arrow(table: SpanTable, parts: Sequence[SpanRows]) -> pa.Table:
-    """Lay rows of several spans out as one Arrow table."""
+    """Lay rows of several spans out as one Arrow table, in which the fold has a column."""
+    folded = "folds" in table.header
+    schema = row_schema(table.columns, folded)
     if not parts:
-        return row_schema(table.columns).empty_table()
+        return schema.empty_table()
     spans = np.array([part.span.columns(table.n) for part in parts], dtype=np.int16).reshape(-1, 2)
     start, end = np.repeat(spans, [len(part) for part in parts], axis=0).T
-    widths = (end - start).astype(np.int32)
+    widths = (end - start).astype(np.int32) + folded
     keys = np.concatenate([part.keys.ravel() for part in parts])
     offsets = np.concatenate([np.zeros(1, np.int32), np.cumsum(widths, dtype=np.int32)])
+    lists = pa.ListArray.from_arrays(pa.array(offsets), table.items.take(pa.array(keys)))
     values = np.concatenate([part.values for part in parts])
-    return pa.table(
-        {
-            "start": start,
-            "end": end,
-            "items": pa.ListArray.from_arrays(pa.array(offsets), table.items.take(pa.array(keys))),
-            **{name: values[:, column] for column, name in enumerate(table.columns)},
-        },
-        schema=row_schema(table.columns),
-    )
+    named = split_fold(lists, table.header["side"]) if folded else [lists]
+    return pa.table([pa.array(start), pa.array(end), *named, *map(pa.array, values.T)], schema=schema)
+
+
+def split_fold(lists: pa.Array, side: str) -> tuple[pa.Array, pa.Array]:
+    """Return the items of rows in folds, and the folds, whose names stand beyond the last item.
+
+    >>> [part.to_pylist() for part in split_fold(pa.array([["0", "a"], ["12", "b", "a"]]), "left")]
+    [[['a'], ['b', 'a']], [0, 12]]
+    """
+    offsets, names = np.asarray(lists.offsets), lists.values
+    at = offsets[:-1] if side == "left" else offsets[1:] - 1
+    is_item = np.ones(len(names), dtype=bool)
+    is_item[at] = False
+    rest = pa.array((offsets - np.arange(len(offsets))).astype(np.int32))
+    return pa.ListArray.from_arrays(rest, names.filter(pa.array(is_item))), names.take(pa.array(at)).cast(pa.int16())
 
 
 def from_arrow(arrow: pa.Table, table: SpanTable) -> SpanTable:
@@ -527,12 +549,7 @@ def from_arrow(arrow: pa.Table, table: SpanTable) -> SpanTable:
     firsts = np.asarray(lists.offsets)[:-1]
     start, end = (np.asarray(arrow[name], dtype=np.int64) for name in ("start", "end"))
     values = np.column_stack([np.asarray(arrow[name], dtype=np.int64) for name in table.columns])
-    further = int("folds" in table.header)  # a key has the fold, too
-    if (
-        (np.asarray(lists.value_lengths()) != end - start + further).any()
-        or (start < 0).any()
-        or (end <= start).any()
-    ):
+    if (np.asarray(lists.value_lengths()) != end - start).any() or (start < 0).any() or (end <= start).any():
         raise ValueError("a span has another number of items than its positions say")
     if (values < 0).any() or table.n < 1:
         raise ValueError("a frequency is negative")
@@ -542,7 +559,10 @@ def from_arrow(arrow: pa.Table, table: SpanTable) -> SpanTable:
     for span in table.stored_spans:
         first, last = span.columns(table.n)
         rows = np.flatnonzero(span_code == (first << 32 | last))
-        span_keys = keys[firsts[rows, None] + np.arange(span.width + further)]
+        span_keys = keys[firsts[rows, None] + np.arange(span.width)]
+        if len(named):
+            fold = keys[len(keys) - len(named) :][np.asarray(arrow["fold"])[rows]]
+            span_keys = with_fold(span_keys, fold, table.header["side"])
         order = np.argsort(row_bytes(from_boundary(span_keys, table.header["side"])), kind="stable")
         if (span_keys[order[1:]] == span_keys[order[:-1]]).all(axis=1).any():
             raise ValueError("a row stands twice")

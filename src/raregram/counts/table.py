@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from raregram.corpus.labels import target_names
 from raregram.counts import storage
-from raregram.counts.rows import CountRows, RowsInMemory, SpanRows, StoredSpans, row_bytes, stored_spans
+from raregram.counts.rows import CountRows, RowsInMemory, SpanRows, StoredSpans, row_bytes, stored_spans, with_fold
 from raregram.counts.sorting import group_rows
-from raregram.counts.spans import Span, parse_spans, span_names, tuple_of, unit_spans
+from raregram.counts.spans import Span, parse_spans, span_names, span_order, tuple_of, unit_spans
 from raregram.counts.storage import SpanTable, StoredRows, fold_names
-from raregram.errors import InputError, check_choice, check_count, must_be, name_some
-from raregram.options import DENOMINATOR, FOLDS, KIND, LOWER, MIN_COUNT, SIDE, SPANS, TOKENIZE
+from raregram.errors import InputError, ParameterError, check_choice, check_count, must_be, name_some
+from raregram.options import DENOMINATOR, FOLDS, KIND, LOWER, MIN_COUNT, SAMPLES, SIDE, SPANS, TOKENIZE
 from raregram.remote import PathLike
 from raregram.text.ngrams import NGrams, NGramsLike, Where, as_sequence, nth_ngram, parse_ngrams
 from raregram.text.tokenize import Tokenizer
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from raregram.counts.kernel import CountSettings
 
 LARGEST_TOTAL = 2**53  # up to here doubles hold whole numbers exactly
+DROP_FOLDS = "drop the folds, by which `fit` calibrates (`counts.of_folds()`, or `raregram merge --drop-folds`)"
 
 Ints = npt.NDArray[np.int64]
 
@@ -58,6 +59,7 @@ class Counts:
     lower: bool = False
     folds: tuple[tuple[int, ...], ...] = ()  # the totals of each fold, if the table was counted in folds
     documents: bool = False  # whether there are document frequencies: see `raregram.counts.rows`
+    samples: str | None = None  # see `CountSettings`
     known_digest: str | None = field(default=None, repr=False)  # of a table that was read from a file
 
     @classmethod
@@ -204,6 +206,7 @@ class Counts:
             lower=head.get("lower", False),
             folds=tuple(tuple(int(total) for total in totals) for totals in head.get("folds", ())),
             documents="documents" in head,
+            samples=head.get("samples"),
         )
 
     def save(self, path: PathLike) -> None:
@@ -296,13 +299,15 @@ class Counts:
         """Whether two tables hold the same frequencies of the same spans."""
         if not isinstance(other, Counts):
             return NotImplemented
-        if self._header() != other._header() or not self.items.equals(other.items):
+        if self._header() != other._header():
             return False
-        others = {part.span: part for part in other._stored_parts()}
-        return all(
-            np.array_equal(part.keys, others[part.span].keys)
-            and np.array_equal(part.values, others[part.span].values)
-            for part in self._stored_parts()
+        # Those of some folds may have items of others.
+        (items, rows), (items_of_other, others) = (
+            compact(each.items, sorted(each._stored_parts(), key=lambda part: part.span)) for each in (self, other)
+        )
+        return items.equals(items_of_other) and all(
+            np.array_equal(one.keys, two.keys) and np.array_equal(one.values, two.values)
+            for one, two in zip(rows, others, strict=True)
         )
 
     __hash__ = None  # type: ignore[assignment]  # compared by content, so not a key
@@ -317,10 +322,15 @@ class Counts:
 
     @property
     def num_items(self) -> int:
-        """Number of distinct items, shapes not among them."""
-        if self.shape is None:
-            return len(self.items)
-        return len(np.unique(np.concatenate([self.rows[span].keys[:, 0] for span in self.units])))
+        """Number of distinct items; neither shapes nor the names of folds are among them."""
+        return self.num_distinct(self.units)
+
+    def num_distinct(self, spans: Iterable[Span]) -> int:
+        """Return the number of distinct items, or shapes, in some spans."""
+        seen = np.zeros(len(self.items), dtype=bool)
+        for part in self.rows.stream(spans):
+            seen[part.keys] = True
+        return int(seen.sum())
 
     @classmethod
     def _count(cls, settings: CountSettings, encoded: Encoded) -> Counts:
@@ -334,9 +344,11 @@ class Counts:
     def drop_rare(self, min_count: int) -> Counts:
         """Return the table without spans of two and more items that were seen less often than `min_count`."""
         check_count("min_count", "drop_rare", min_count)
+        if min_count <= self.min_count:
+            return self
+        check_without_folds(self)
         rows = [part if part.span.width == 1 else part.at_least(min_count) for part in self.rows.values()]
-        table = replace(self, folds=()).with_rows(rows)
-        return replace(table, min_count=max(int(min_count), self.min_count))
+        return replace(self.with_rows(rows), min_count=int(min_count))
 
     def of_folds(self, folds: Collection[int] | None = None) -> Counts:
         """Return the table of the documents of some folds, of all if there is no choice; it has no folds any more."""
@@ -374,8 +386,12 @@ class Counts:
         return (self.rows[span] if self.rows.chosen else self.rows.stored[span] for span in self.rows.stored)
 
     def to_arrow(self) -> pa.Table:
-        """Return all rows: start and end of the span, items, and the frequencies, in all and at each target."""
-        return storage.to_arrow(self.as_table(), list(self.rows.values()))
+        """Return all rows: start and end of the span, items, and the frequencies, in all and at each target.
+
+        A table in folds has a row for each fold, which the column `fold` names; `of_folds` adds them up.
+        """
+        table = self.as_table(every=True)
+        return storage.to_arrow(table, sorted(table.parts, key=lambda part: span_order(part.span)))
 
     def to_pandas(self) -> Any:
         """Return all rows as a pandas DataFrame."""
@@ -390,14 +406,19 @@ class Counts:
         return counts_header(self, self.spans, self.targets, self.totals.tolist(), self.folds)
 
     def as_table(self, every: bool = False) -> SpanTable:
-        """Return the table as files store it; or with the rows of every span, and no folds."""
-        columns = counts_columns(self.targets, self.documents)
-        if every:
-            header = replace(self, folds=())._header()
-            return SpanTable("counts", header, columns, self.items, self.rows.stream(self.spans))
+        """Return the table as files store it; or with the rows of every span."""
         spans = stored_spans(self.spans, self.min_count, self.documents)
-        stored = chain.from_iterable(map(self.rows.stream_stored, spans))
-        return SpanTable("counts", self._header(), columns, self.items, stored)
+        rows = self._every_row() if every else chain.from_iterable(map(self.rows.stream_stored, spans))
+        columns = counts_columns(self.targets, self.documents)
+        return SpanTable("counts", self._header(), columns, self.items, rows)
+
+    def _every_row(self) -> Iterator[SpanRows]:
+        """Yield the rows of every span; those of a table in folds, fold by fold."""
+        if not self.folds:
+            yield from self.rows.stream(self.spans)
+        for fold, code in enumerate(encode_items(fold_names(len(self.folds)), self.items)):
+            for part in self.of_folds([fold]).rows.stream(self.spans):
+                yield SpanRows(part.span, with_fold(part.keys, code, self.side), part.values)
 
 
 def counts_header(
@@ -418,6 +439,8 @@ def counts_header(
         counted["folds"] = [list(totals) for totals in folds]
     if layout.documents:
         counted["documents"] = True
+    if layout.samples:
+        counted["samples"] = layout.samples
     return {**named, "items": layout.kind, **layout.tokenizer.header(), **counted}
 
 
@@ -477,6 +500,8 @@ def _check_sound(counts: Counts) -> None:
     """Raise `ValueError` for what no counting gives, in a file that someone made by hand."""
     SIDE.check(counts.side, "a count")
     counts.tokenizer.check("a count")
+    if counts.samples not in (None, *SAMPLES):
+        raise ValueError("such samples are not known")
     shapes = [] if counts.shape is None else [counts.shape]
     if not all(isinstance(name, str) for name in (*counts.targets, *shapes)):
         raise ValueError("a name is no string")
@@ -494,6 +519,15 @@ def _check_sound(counts: Counts) -> None:
     if not isinstance(counts.rows.stored, StoredRows):  # those are checked as they are read
         for part in counts._stored_parts():
             storage.check_rows(list(part.values.T), counts._header())
+
+
+def check_without_folds(counts: Counts) -> None:
+    """Raise where rare spans are to be dropped from a table in folds."""
+    if counts.folds:
+        raise ParameterError(
+            "a model is calibrated by all spans of a table in folds, so rare ones (min_count) cannot be dropped from "
+            f"it: keep them, or {DROP_FOLDS}"
+        )
 
 
 def check_total(total: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from raregram.corpus.documents import Options
 from raregram.measure.evaluate import type_frequencies, types_for, types_of
-from raregram.models.calibration import learn
+from raregram.models.calibration import learn, warn_if_few
 from raregram.models.fit import check_finite
 from raregram.models.model import Model
 from raregram.models.spread import learn_spread, short_contexts
@@ -23,6 +23,9 @@ def calibrate(
     split: Split = SPLIT.default,
 ) -> Model:
     """Return a model whose ratios mean what they say, learned from held-out documents.
+
+    The order of contexts stays, but for two kinds: short ones that were seen often, which keep their own ratio, and
+    those of which nothing was seen, whose ratio is 1.
 
     Where a table was counted in folds, `raregram.fit` does this without further documents.
 
@@ -40,4 +43,5 @@ def calibrate(
     counts = types_of(documents, s, s.target, Options(format=format, split=split))
     frequencies, plain = type_frequencies(counts, s.target, s.denominator), replace(model, calibration=None)
     calibration = learn(plain.log_ratio(types_for(plain, counts)), *frequencies, bounded)
+    warn_if_few(calibration)
     return replace(model, calibration=learn_spread(calibration, short_contexts(plain, counts)))

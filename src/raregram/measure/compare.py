@@ -273,7 +273,7 @@ def _as_sample(counts: Counts, numerator: bool) -> Counts:
 
     stored = [plain.rows.stored[span] for span in plain.rows.stored]
     rows = [SpanRows(part.span, part.keys, both(part.values)) for part in stored]
-    return replace(plain, targets=(NUMERATOR,), totals=both(plain.totals)).with_rows(rows)
+    return replace(plain, targets=(NUMERATOR,), samples="two", totals=both(plain.totals)).with_rows(rows)
 
 
 def _two_of(counts: Counts, names: Sequence[str] | None) -> Pair:

@@ -188,8 +188,8 @@ def degrees_of_freedom(concentration: Floats) -> float:
     """Return those of the design effect, by the documents that it is known from, however many rows share them.
 
     Documents of unequal length count for fewer of equal length: 1 / concentration. Both factors were chosen by random
-    documents of one corpus on both sides: twice as many as of a variance, as the mean of the octave helps; and a limit
-    where there are few beside many. A list of frequencies has no documents, and so no concentration.
+    documents of one corpus on both sides: twice as many as of a variance, as the mean of the octave helps, and a
+    limit where there are few beside many. A list of frequencies has no documents, and so no concentration.
 
     >>> [degrees_of_freedom(1 / np.array(sides)) for sides in ([2, 2], [30, 50], [1, 200], [1, 1])]
     [4.0, 120.0, 4.0, 1.0]

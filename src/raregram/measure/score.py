@@ -61,8 +61,9 @@ def score(  # noqa: PLR0913 - every option has its name
 
     Args:
         model: a fitted model.
-        source: whatever `raregram.count` reads: paths, folders or globs of documents or of contexts, a table, or an
-            iterable of documents. For single contexts there is `model.log_ratio`.
+        source: whatever `raregram.count` reads: paths, folders or globs of documents or of contexts, a table, an
+            iterable of documents, or a Series or an Arrow array of texts. For contexts in a list there is
+            `model.log_ratio`.
         interval: add the columns `lower` and `upper`.
         level: the probability that an interval is meant to cover.
         columns: what a table of contexts calls the columns `ngram` and `label`.

@@ -88,13 +88,14 @@ class Settings:
     tokenize: str = "whitespace"
     lower: bool = False
     corpus: str | None = None  # the digest of the count file that the model was fitted from
+    samples: str | None = None  # see `raregram.counts.kernel.CountSettings`
 
     def __post_init__(self) -> None:
         """Raise `ParameterError` for a value out of its range."""
         self.tokenizer.check("fit")
         for option in (SIDE, DENOMINATOR, N):
             option.check(getattr(self, option.name), "fit")
-        for name, kind in (("target", str), ("corpus", str | None)):
+        for name, kind in (("target", str), ("corpus", str | None), ("samples", str | None)):
             if not isinstance(getattr(self, name), kind):
                 raise must_be(name, "fit", "a string", getattr(self, name))
         for name in ("n_nu", "n_de"):
@@ -113,16 +114,11 @@ class Settings:
 
     @property
     def conditions(self) -> tuple[str, str]:
-        """Where the contexts of the numerator stand and where those of the denominator do, in words.
-
-        Two plain samples have no boundaries with a label; all that a model knows of them is the target's name.
-        """
-        from raregram.counts.count import NUMERATOR  # which imports all readers of files
-
-        if self.target == NUMERATOR:
-            return "in the numerator", "in the denominator"
-        here = f"{'before' if self.side == 'left' else 'after'} {self.target}"
-        return here, "anywhere" if self.denominator == "all" else "elsewhere"
+        """Where the contexts of the numerator stand and where those of the denominator do, in words."""
+        if self.samples == "two":
+            return "in the numerator", "anywhere" if self.denominator == "all" else "in the denominator"
+        here = "in" if self.samples else "before" if self.side == "left" else "after"
+        return f"{here} {self.target}", "anywhere" if self.denominator == "all" else "elsewhere"
 
     @property
     def lam0(self) -> float:
@@ -131,9 +127,10 @@ class Settings:
 
     def header(self) -> Facts:
         """Return the header of a model file."""
-        others = ("params", "tokenize", "lower")
+        others = ("params", "tokenize", "lower", "samples")
         common = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in others}
-        return {**HEADER, **common, **self.tokenizer.header(), **asdict(self.params)}
+        samples = {"samples": self.samples} if self.samples else {}
+        return {**HEADER, **common, **samples, **self.tokenizer.header(), **asdict(self.params)}
 
     def __str__(self) -> str:
         """Name the estimator and its parameters."""
@@ -209,6 +206,10 @@ class Estimator(ABC):
     @abstractmethod
     def score(self, codes: Codes) -> Floats:
         """Return the log ratio of each context from its codes, (contexts, n)."""
+
+    def knows_nothing(self, codes: Codes, score: Floats) -> npt.NDArray[np.bool_]:
+        """Return which contexts the model knows nothing of: their log ratio is 0, and stays so when calibrated."""
+        return np.asarray(score == 0)
 
     def score_one(self, codes: Sequence[int]) -> float:
         """Return the log ratio of one context."""

@@ -4,34 +4,43 @@ The calibrated ratio is
 
     (floor + s) / (1 + s / ceiling),    s = factor * (1 + r)**power_above / (1 + 1/r)**power_below
 
-It grows with r, so a ranking stays as it is, and lies between the floor and the ceiling. For ratios far above 1, s is
-about factor * r**power_above, and far below 1 factor * r**power_below. The powers take back that items which tell the
+It grows with r and lies between the floor and the ceiling. For ratios far above 1, s is about
+factor * r**power_above, and far below 1 factor * r**power_below. The powers take back that items which tell the
 same thing were counted as independent. They do so more against the target than for it: few items speak for it, and
 nearly all others a little against it. The floor is there since an unlikely place for the target is a possible one.
 
 The five numbers minimise Cllr over the held-out contexts and two more, the most misleading ones there could be: a
-context of the target with the lowest ratio, and another with the highest. So no ratio is stronger than so many
-contexts can support.
+context of the target with the lowest ratio, and another with the highest. So no ratio is stronger than the number of
+contexts can support. A normal prior pulls the numbers towards a map that changes nothing but the bounds, so few
+contexts change little, and where no held-out context is near the ratio 1, it stays about 1.
 
-A context that was itself seen often needs no map; see `raregram.models.spread`.
+Two kinds of contexts need no map, so among these the order may change: one that was itself seen often (see
+`raregram.models.spread`), and one of which nothing was seen, whose ratio is 1.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from raregram.errors import InputError
+from raregram.errors import InputError, RaregramWarning
 from raregram.models.ratios import LARGEST_LOG, Floats, log_on_grid
+
+Found = tuple[float, Floats, Floats]  # a loss, its gradient and its curvature
 
 CALIBRATION = "calibration"  # in the header of a model file that has one
 STEP = 2.0**-6  # to which log ratios are rounded while the map is learned
 MOST_STEPS = 500  # of the search
 PRECISION = 1e-10  # of Cllr in nats, where the search ends
+FEW_TARGETS = 20  # held-out contexts of the target, below which a calibration is mostly its prior
 START = (math.log(0.02), 0.0, math.log(0.8), math.log(0.5))  # logarithms of the numbers but the ceiling
+# How far the powers, and the logarithms of the floor, of s at the ratio 1 and of the ceiling, may be off their prior.
+# Chosen by Cllr on Reuters and Brown (30 to 1,000 documents); half or twice as much makes no difference there.
+PRIOR_DEVIATION = np.array([3.0, 0.5, 1.0, 1.0, 5.0])
 # What the logarithms may be: 1 is between the floor and the ceiling; and no step is so steep that contexts which are
 # told apart without a fault would all come to have the same ratio.
 LEAST_LOG = np.array([-40.0, -7.0, -40.0, -40.0, -40.0])
@@ -110,16 +119,52 @@ def learn(log_ratio: Floats, f_nu: npt.ArrayLike, f_de: npt.ArrayLike, bounded: 
     x = np.clip(rounded * STEP, -LARGEST_LOG, LARGEST_LOG)
     weights = np.bincount(group, nu) / (targets + bounded), np.bincount(group, de) / (others + bounded)
     misleading = (1 / (targets + 1), 1 / (others + 1)) if bounded else (0.0, 0.0)
-    theta = _search(np.array([*START, -math.log(others + 1)]), x, weights, misleading)
-    floor, factor, above, below, bound = np.exp(theta).tolist()
+    prior = Prior(np.array([-math.log(targets + 1), 0, 1, 1, -math.log(others + 1)]), 1 / (targets + 1))
+    theta = _search(np.array([*START, -math.log(others + 1)]), x, weights, misleading, prior)
+    floor, at_one, above, below, bound = np.exp(theta).tolist()
+    factor = at_one * 2 ** (below - above)
     ceiling = 1 / bound if bounded else None
     return Calibration(floor, factor, above, below, ceiling, round(targets), round(others))
 
 
-def _search(theta: Floats, x: Floats, weights: tuple[Floats, Floats], misleading: tuple[float, float]) -> Floats:
+def warn_if_few(calibration: Calibration, stacklevel: int = 3) -> None:
+    """Warn if a calibration was learned from so few contexts of the target that it is mostly its prior."""
+    if calibration.targets < FEW_TARGETS:
+        number = f"{calibration.targets} held-out context{'s'[: calibration.targets > 1]} of the target"
+        warnings.warn(
+            f"the model was calibrated with only {number}: its ratios stay close to uncalibrated ones, within bounds "
+            f"that this number supports. {FEW_TARGETS} or more are needed, some hundreds are better",
+            RaregramWarning,
+            stacklevel,
+        )
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A normal distribution of the powers, and of the logarithms of the other numbers; it has some weight."""
+
+    mean: Floats
+    weight: float
+
+    def add_to(self, theta: Floats, loss: float, gradient: Floats, curvature: Floats) -> Found:
+        """Add minus the log density at some logarithms, its gradient and its curvature."""
+        powers = np.exp(theta[2:4])
+        off = np.concatenate([theta[:2], powers, theta[4:]]) - self.mean
+        slope = np.array([1, 1, *powers, 1]) / PRIOR_DEVIATION
+        off = off / PRIOR_DEVIATION
+        return (
+            loss + self.weight * float(off @ off) / 2,
+            gradient + self.weight * off * slope,
+            curvature + self.weight * np.diag(slope**2),
+        )
+
+
+def _search(
+    theta: Floats, x: Floats, weights: tuple[Floats, Floats], misleading: tuple[float, float], prior: Prior
+) -> Floats:
     """Minimise Cllr, in nats, by the method of Levenberg and Marquardt; the numbers come as their logarithms."""
     free = slice(0, 5 if misleading[1] else 4)
-    loss, gradient, curvature = _cllr(theta, x, weights, misleading)
+    loss, gradient, curvature = prior.add_to(theta, *_cllr(theta, x, weights, misleading))
     damping = 1e-3
     for _ in range(MOST_STEPS):
         some = curvature[free, free]
@@ -127,7 +172,7 @@ def _search(theta: Floats, x: Floats, weights: tuple[Floats, Floats], misleading
         step = np.clip(np.linalg.solve(some + damping * scale, -gradient[free]), -1, 1)  # one factor of e at a time
         tried = theta.copy()
         tried[free] = np.clip(theta[free] + step, LEAST_LOG[free], MOST_LOG[free])
-        better = _cllr(tried, x, weights, misleading)
+        better = prior.add_to(tried, *_cllr(tried, x, weights, misleading))
         if better[0] < loss:
             gained = loss - better[0]
             theta, (loss, gradient, curvature), damping = tried, better, max(damping / 10, 1e-9)
@@ -140,14 +185,15 @@ def _search(theta: Floats, x: Floats, weights: tuple[Floats, Floats], misleading
     return theta
 
 
-def _cllr(
-    theta: Floats, x: Floats, weights: tuple[Floats, Floats], misleading: tuple[float, float]
-) -> tuple[float, Floats, Floats]:
-    """Return the loss at some numbers, its gradient and its curvature (Gauss and Newton's)."""
-    log_floor, log_factor, _, _, log_bound = theta
-    bounded, positive = bool(misleading[1]), np.logaddexp(0, x)
+def _cllr(theta: Floats, x: Floats, weights: tuple[Floats, Floats], misleading: tuple[float, float]) -> Found:
+    """Return the loss at some numbers, its gradient and its curvature (Gauss and Newton's).
+
+    The second number is the logarithm of s at the ratio 1, which differs from the factor by powers of 2.
+    """
+    log_floor, log_at_one, _, _, log_bound = theta
+    bounded, positive = bool(misleading[1]), np.logaddexp(0, x) - math.log(2)
     up, down = math.exp(theta[2]) * positive, math.exp(theta[3]) * (x - positive)
-    above = np.clip(up + down + log_factor, -LARGEST_LOG, LARGEST_LOG)
+    above = np.clip(up + down + log_at_one, -LARGEST_LOG, LARGEST_LOG)
     y = np.logaddexp(log_floor, above)
     of_floor = np.exp(log_floor - y)
     capped = np.exp(log_bound + above - np.logaddexp(0, log_bound + above)) if bounded else np.zeros_like(x)

@@ -14,7 +14,7 @@ from raregram.counts.engine import MEMORY_LIMIT
 from raregram.counts.table import Counts
 from raregram.errors import InputError, ParameterError, RaregramWarning, check_choice, check_count
 from raregram.models.base import Estimator, Settings
-from raregram.models.calibration import Calibration, learn
+from raregram.models.calibration import Calibration, learn, warn_if_few
 from raregram.models.model import Model
 from raregram.models.registry import find_estimator
 from raregram.models.spread import join, learn_spread, short_contexts
@@ -110,13 +110,15 @@ def fit(
     if calibrate is False or (calibrate is None and not (counts.folds and found.has_variance)):
         return model
     try:
-        return replace(model, calibration=_learn_from_folds(counts, options, bounded, limit))
+        calibration = _learn_from_folds(counts, options, bounded, limit)
     except InputError as error:
         if calibrate:
             raise
         if asked:
             warnings.warn(f"the model is not calibrated: in its folds, {error}", RaregramWarning, stacklevel=2)
         return model
+    warn_if_few(calibration)
+    return replace(model, calibration=calibration)
 
 
 def what_to_count(spans: Sequence[str], calibrate: bool) -> dict[str, Any]:
@@ -214,6 +216,7 @@ def choose_settings(counts: Counts, options: FitOptions, corpus: str | None) -> 
         pad=counts.pad,
         params=find_estimator(options.estimator).choose(counts, (n_nu, n_de), options.parameters),
         corpus=corpus,
+        samples=counts.samples,
     )
 
 

@@ -135,7 +135,8 @@ class Model:
         if self.calibration is None:
             return log_ratio
         evidence = None if self.calibration.evidence is None else self.estimator.evidence(codes)
-        return self.calibration.apply(log_ratio, evidence)
+        calibrated = self.calibration.apply(log_ratio, evidence)
+        return np.where(self.estimator.knows_nothing(codes, log_ratio), 0.0, calibrated)
 
     def ratio(self, ngrams: NGramsLike) -> Floats:
         """Return the likelihood ratio of each N-gram, the exponential of its `log_ratio`."""
@@ -186,7 +187,10 @@ class Model:
         for part in self._parts(codes):
             score = estimator.score(part)
             margin = intervals.half_width(spread * estimator.variance(part), float(level))
-            found.append(np.stack([self._calibrated(score + side * margin, part) for side in (0, -1, 1)]))
+            middle, *ends = (self._calibrated(score + side * margin, part) for side in (0, -1, 1))
+            # Of what was never seen the map knows nothing either, so the interval holds the ratio 1.
+            every = np.stack([middle, *ends, np.where(score == 0, 0.0, middle)])
+            found.append(np.stack([middle, every.min(axis=0), every.max(axis=0)]))
         middle, low, high = np.concatenate(found, axis=1)
         return middle, low, high
 

@@ -28,7 +28,7 @@ def read_settings(header: Mapping[str, Any]) -> Settings:
     """Return the settings that the header of a model file has; raise `ValueError` if it has anything else."""
     header = {name: value for name, value in header.items() if name != CALIBRATION}
     params = find_estimator(header["estimator"]).Params
-    full = {"tokenize": "whitespace", "lower": False, **header}
+    full = {"tokenize": "whitespace", "lower": False, "samples": None, **header}
     common = {field.name: full[field.name] for field in fields(Settings) if field.name != "params"}
     settings = Settings(**common, params=params(**{field.name: header[field.name] for field in fields(params)}))
     if settings.header() != header:

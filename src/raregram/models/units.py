@@ -108,10 +108,8 @@ class Product(LookupEstimator):
     def variance(self, codes: Codes) -> Floats:
         """Return the squared coefficient of variation of each context's ratio."""
         f, s = self.frequencies, self.settings
-        counted = f.selected.copy()  # what was left out on purpose has the factor 1 for sure
-        counted[0] = s.params.keeps_seen  # what was never seen has not
-        variance = intervals.unit_variance(f.f_nu, f.f_de, s.n_de, s.params.lam)
-        found = np.where(counted, variance, 0.0)[self.find(codes)]
+        # Also of items that are not selected: their factor of 1 is not certain, and may stand for one never seen.
+        found = intervals.unit_variance(f.f_nu, f.f_de, s.n_de, s.params.lam)[self.find(codes)]
         return np.asarray(np.where(codes == MISSING, 0.0, found).sum(axis=1))
 
     def evidence(self, codes: Codes) -> Floats | None:
@@ -164,6 +162,19 @@ class Selective(Product):
         selected = np.zeros(len(score), dtype=bool)
         selected[selection.top(score, f_nu + f_de, p.size)] = True
         return selected
+
+    def knows_nothing(self, codes: Codes, score: Floats) -> npt.NDArray[np.bool_]:
+        """Return which contexts the model knows nothing of.
+
+        Where items were left out, a context that has none of the selected ones is known by that.
+        """
+        return np.asarray((codes == MISSING).all(axis=1)) if self._left_out else super().knows_nothing(codes, score)
+
+    @cached_property
+    def _left_out(self) -> bool:
+        """Whether there may be items that were seen and are not stored."""
+        p = self.settings.params
+        return not p.keeps_seen and bool((np.count_nonzero(self.index, axis=1) >= p.size).any())
 
     def facts(self) -> Facts:
         """Return the parameters that `info` shows."""

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from raregram.errors import ParameterError, RaregramError, printable
+from raregram.errors import FileError, ParameterError, RaregramError, printable
 from raregram.models.model import Model
 from raregram.serve.errors import RequestError
 from raregram.serve.metrics import Metrics
@@ -91,15 +91,25 @@ class Registry:
                 continue
             self._stamps[served.name] = stamp
             try:
-                found = _read(served.path)
+                found = ServedModel(served.name, served.path, *_read(served.path))
+                models = {**self._models, served.name: found}
+                self._check_names(models)
             except Exception as error:  # whatever is wrong with a file, the service continues
                 self.metrics.reload_failures.inc()
                 message = error if isinstance(error, RaregramError) else f"{served.path}: {type(error).__name__}"
                 log.warning("%s; the model %s stays as it was", printable(str(message)), printable(served.name))
                 continue
-            self._models = {**self._models, served.name: ServedModel(served.name, served.path, *found)}
+            self._models = models
             self.metrics.reloads.inc()
             log.info("the model %s was read again", printable(served.name))
+
+    def _check_names(self, models: dict[str, ServedModel]) -> None:
+        """Raise if a model's file now holds one that goes by another name, such as that of another target."""
+        found = list(models.values())
+        names = _names([served.path for served in found], [served.model for served in found])
+        for served, name in zip(found, names, strict=True):
+            if name != served.name:
+                raise FileError(f"{served.path} holds the model {name} now: start the service again to serve it")
 
     async def watch(self) -> None:
         """Refresh every `poll` seconds."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -14,6 +13,7 @@ from raregram.counts.storage import bytes_on_disk, read_header
 from raregram.counts.table import Counts
 from raregram.errors import printable
 from raregram.models.base import ModelRows
+from raregram.models.calibration import CALIBRATION
 from raregram.models.explain import visible
 from raregram.models.model import Model
 from raregram.models.registry import read_settings
@@ -33,7 +33,7 @@ def describe(path: PathLike) -> Facts:
     shapes: Facts = {}
     if counts.shape is not None:
         spans = unit_spans(counts.n, "shape")
-        shapes = {"shape": counts.shape, "distinct_shapes": _distinct(counts, spans)}
+        shapes = {"shape": counts.shape, "distinct_shapes": counts.num_distinct(spans)}
     return {
         "file": str(path),
         "kind": "count table",
@@ -46,10 +46,11 @@ def describe(path: PathLike) -> Facts:
         "pad": counts.pad,
         "min_count": counts.min_count,
         "folds": len(counts.folds),
+        "samples": counts.samples,
         "documents": int(counts.totals[1 + len(counts.targets)]) if counts.documents else None,
         "contexts": int(counts.totals[0]),
         "targets": dict(zip(counts.targets, counts.totals[1:].tolist(), strict=False)),
-        "distinct_items": _distinct(counts, counts.units),
+        "distinct_items": counts.num_items,
         **shapes,
         "distinct_items_by_position": [len(counts.rows[span]) for span in counts.units],
         "rows": counts.num_rows,
@@ -58,12 +59,13 @@ def describe(path: PathLike) -> Facts:
     }
 
 
-def summary(path: PathLike) -> str:
-    """Describe a file in a line, from its header alone."""
+def summary(path: PathLike, hint: str | None = None) -> str:
+    """Describe a file in a line, from its header alone; a hint stands behind "not calibrated"."""
     head = read_header(path)
     if head["kind"] == "model":
         settings = read_settings(head["header"])
-        line = f"model of {settings.target}, {settings}"
+        calibrated = "calibrated" if CALIBRATION in head["header"] else f"not calibrated{f' ({hint})' * bool(hint)}"
+        line = f"model of {settings.target}, {settings}, {calibrated}"
     else:
         line = counts_line(head["header"])
     return f"{line}, {bytes_on_disk(path) / 1e6:.2f} MB"
@@ -73,7 +75,8 @@ def counts_line(header: Facts) -> str:
     """Describe a count table in a line, from its header."""
     totals = dict(zip(("contexts", *header["targets"]), header["totals"], strict=False))
     shown = ", ".join(f"{name} {total:,}" for name, total in totals.items())
-    return f"count table, n {header['n']}: {shown}"
+    folds = f", {len(header['folds'])} folds" if "folds" in header else ""
+    return f"count table, n {header['n']}{folds}: {shown}"
 
 
 def file_facts(path: PathLike) -> Facts:
@@ -107,14 +110,6 @@ def model_facts(model: Model, path: PathLike, of_file: Facts) -> Facts:
         "strongest_for": strongest(model, -1),
         "strongest_against": strongest(model, +1),
     }
-
-
-def _distinct(counts: Counts, spans: Iterable[Span]) -> int:
-    """Return the number of distinct items, or shapes, in some spans."""
-    present = np.zeros(len(counts.items), dtype=bool)
-    for span in spans:
-        present[counts.rows[span].keys] = True
-    return int(present.sum())
 
 
 def strongest(model: Model, sign: int) -> list[Facts]:

@@ -77,7 +77,14 @@ def fit(
     return fitting.fit(_cluster(path), path, options, memory_limit)
 
 
-def score(frame: Frame, model: Model, *, column: str | None = None, level: float | None = None) -> Frame:
+def score(
+    frame: Frame,
+    model: Model,
+    *,
+    column: str | None = None,
+    id_column: str | None = None,
+    level: float | None = None,
+) -> Frame:
     """Return a DataFrame of contexts with one more column, `log_ratio`; nothing is computed yet.
 
     Args:
@@ -85,20 +92,28 @@ def score(frame: Frame, model: Model, *, column: str | None = None, level: float
             row for each of their boundaries.
         model: a fitted model.
         column: another name of that column.
+        id_column: of documents, the column that names them in the column `document`; None for `id`. Without either,
+            each row has a number of its own, which may be another when Spark computes the frame again.
         level: of intervals; adds the columns `lower` and `upper`.
     """
     from raregram.spark import scoring
 
-    return scoring.score(_cluster(frame), model, _contexts(frame, model, column), level)
+    return scoring.score(_cluster(frame), model, _input(frame, model, column, id_column), level)
 
 
 def rank(
-    frame: Frame, model: Model, top: int = 20, *, column: str | None = None, level: float | None = None
+    frame: Frame,
+    model: Model,
+    top: int = 20,
+    *,
+    column: str | None = None,
+    id_column: str | None = None,
+    level: float | None = None,
 ) -> Results:
     """Return the best boundaries or distinct contexts of a DataFrame; with a level by their lower ends."""
     from raregram.spark import scoring
 
-    return scoring.rank(_cluster(frame), model, _contexts(frame, model, column), top, level)
+    return scoring.rank(_cluster(frame), model, _input(frame, model, column, id_column), top, level)
 
 
 def evaluate(source: Any, model: Model, *, k: int | None = None, training: str | None = None) -> Evaluation:
@@ -109,11 +124,23 @@ def evaluate(source: Any, model: Model, *, k: int | None = None, training: str |
     return evaluating.evaluate(_cluster(source), model, source, Options(), k=k, training=training)
 
 
-def _contexts(frame: Frame, model: Model, column: str | None) -> Any:
+def _input(frame: Frame, model: Model, column: str | None, id_column: str | None) -> Any:
     from raregram.corpus.documents import Options
+    from raregram.counts.count import is_frame
+    from raregram.errors import ParameterError, check_choice
     from raregram.spark.scoring import open_input
+    from raregram.spark.session import quote
+    from raregram.spark.sources import Source
 
-    return open_input(_cluster(frame), frame, model, Options(), {} if column is None else {"ngram": column})
+    if id_column is not None:
+        if not is_frame(frame):
+            raise ParameterError("id_column is for a DataFrame; documents of files are named by their field id")
+        check_choice("id_column", "the DataFrame", id_column, frame.columns)
+        frame = frame.withColumn("id", frame[quote(id_column)])
+    found = open_input(_cluster(frame), frame, model, Options(), {} if column is None else {"ngram": column})
+    if id_column is not None and not isinstance(found, Source):
+        raise ParameterError("id_column is for documents; contexts keep all their columns")
+    return found
 
 
 def _cluster(source: Any) -> Cluster:

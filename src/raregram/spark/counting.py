@@ -37,6 +37,7 @@ from raregram.counts.storage import (
     hash_items,
     hash_keys,
     row_schema,
+    split_fold,
 )
 from raregram.counts.table import Counts, Ints, check_total, counts_columns
 from raregram.spark.parts import write_parts
@@ -110,8 +111,18 @@ class Count:
         blocks = frames[0] if len(frames) == 1 else frames[0].union(frames[1])
         self.blocks = blocks.repartition("bucket").sortWithinPartitions("bucket")
         self.columns = counts_columns(self.targets, self.settings.documents)
-        self.adder = Adder(self.columns, self.settings.min_count)
-        self.rows = cluster.map(self.blocks, self.adder.work(self.reports), row_columns(self.columns))
+        self.adder = Adder(self.columns, self.settings)
+        self.rows = cluster.map(self.blocks, self.adder.work(self.reports), self.row_columns)
+
+    @property
+    def row_columns(self) -> dict[str, str]:
+        """The columns of the count table as Spark calls them."""
+        keys = {"start": "smallint", "end": "smallint", "items": "array<string>"}
+        return {
+            **keys,
+            **({"fold": "smallint"} if self.settings.folds else {}),
+            **dict.fromkeys(self.columns, "bigint"),
+        }
 
     def compute(self, action: Callable[[], Any]) -> Any:
         """Run an action on `rows`."""
@@ -143,17 +154,11 @@ class Count:
         )
 
 
-def row_columns(columns: Sequence[str]) -> dict[str, str]:
-    """Return the columns of a count table as Spark calls them."""
-    keys = {"start": "smallint", "end": "smallint", "items": "array<string>"}
-    return {**keys, **dict.fromkeys(columns, "bigint")}
-
-
 def write_counts(count: Count, out: str) -> Counted:
     """Compute a count and write it as a folder of Parquet files, under its final name only when it is whole."""
     cluster = count.cluster
     with cluster.temporary_folder(out) as temporary:
-        rows = (count.blocks, count.adder.work(count.reports), row_columns(count.columns), None)
+        rows = (count.blocks, count.adder.work(count.reports), count.row_columns, None)
         count.compute(lambda: write_parts(cluster, *rows, temporary))
         counted = count.finish()
         cluster.write_bytes(f"{temporary}/{COMMON}", common_metadata(counted.table(), counted.row_hashes))
@@ -296,7 +301,7 @@ class Adder:
     """Adds up the blocks of a partition, bucket by bucket."""
 
     columns: tuple[str, ...]
-    min_count: int
+    settings: CountSettings
 
     def work(self, reports: TaskReports) -> Work:
         """Return the function that a task runs."""
@@ -310,7 +315,7 @@ class Adder:
             for bucket, blocks in groupby(rows, key=lambda row: row[0]):
                 hashes, spans, keys, values = add_blocks([block for _, block in blocks], len(self.columns))
                 width = (spans & 0xFFFF) - (spans >> 16)
-                kept = np.flatnonzero((width == 1) | (values[:, 0] >= self.min_count))
+                kept = np.flatnonzero((width == 1) | (values[:, 0] >= self.settings.min_count))
                 kept = kept[np.argsort(spans[kept], kind="stable")]
                 reports.add(("added", bucket), add_hashes(hashes[kept], values[kept]).tolist())
                 yield from self._rows(spans[kept], keys.take(pa.array(kept)), values[kept])
@@ -323,8 +328,10 @@ class Adder:
             some = slice(first, first + OUT_ROWS)
             start, end = (spans[some] >> 16).astype(np.int16), (spans[some] & 0xFFFF).astype(np.int16)
             items = split_items(keys[some])
+            named = split_fold(items, self.settings.side) if self.settings.folds else [items]
             numbers = [pa.array(np.ascontiguousarray(column)) for column in values[some].T]
-            yield pa.record_batch([pa.array(start), pa.array(end), items, *numbers], schema=row_schema(self.columns))
+            schema = row_schema(self.columns, bool(self.settings.folds))
+            yield pa.record_batch([pa.array(start), pa.array(end), *named, *numbers], schema=schema)
 
 
 def split_items(keys: pa.Array) -> pa.Array:

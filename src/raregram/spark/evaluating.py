@@ -104,7 +104,7 @@ def _table_rows(cluster: Cluster, names: Sequence[str], n: int) -> Frame:
     """Return the rows of Parquet files, or the whole N-grams of an Arrow file, which Spark does not read itself."""
     if not (len(names) == 1 and Path(names[0]).is_file() and is_arrow(names[0])):
         return reader(cluster).parquet(*names)
-    counts = Counts.load(names[0])
+    counts = Counts.load(names[0]).of_folds()
     rows = [counts.rows[counts.whole]] if counts.whole in counts.rows and counts.n == n else []
     return cluster.session.createDataFrame(to_arrow(counts.as_table(), rows))
 

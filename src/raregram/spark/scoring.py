@@ -61,7 +61,7 @@ def open_input(
         found = "parquet" if columns & set(CONTENT) and not columns & others else CONTEXTS
     if found == CONTEXTS:
         return open_contexts(cluster, sources, model.settings.n, rename)
-    return open_source(cluster, sources, replace(options, format=found), ContextOptions())
+    return open_source(cluster, sources, replace(options, format=found), ContextOptions(), keys=True)
 
 
 def score(
@@ -107,7 +107,7 @@ def _scoring(
 
 def _boundaries(model: Model, source: Source, rows: Iterator[pa.RecordBatch]) -> Iterator[Boundaries]:
     """Yield the boundaries of the documents of a partition, in a task."""
-    for documents in read_partition(rows, source.rows, source.format, Options(split=source.split)):
+    for documents in read_partition(rows, source, Options(split=source.split)):
         yield from boundaries(model, documents)
 
 

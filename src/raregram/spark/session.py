@@ -132,6 +132,11 @@ class Cluster:
         with _quiet():
             return frame.mapInArrow(_with_marked_errors(work), schema)
 
+    def fixed(self, frame: Frame) -> Frame:
+        """Return the rows of files as they are cut into partitions now, whatever the session's settings are later."""
+        rows, schema = frame._jdf.toJavaRDD(), frame._jdf.schema()
+        return type(frame)(self.session._jsparkSession.createDataFrame(rows, schema), self.session)
+
     @contextmanager
     def planning(self, more: Mapping[str, str] | None = None) -> Iterator[None]:
         """Set what our jobs need while they are planned and run, and set it back."""

@@ -8,11 +8,15 @@ machine.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +38,7 @@ from raregram.corpus.encoding import not_utf8
 from raregram.corpus.formats import BY_SUFFIX, CONTEXTS, FASTTEXT, FORMATS, read_file, recognise
 from raregram.corpus.formats.objects import MORE
 from raregram.corpus.formats.running import read_part
-from raregram.corpus.formats.tables import CONTENT, FILE, ROW, SPANS, from_batches, json_rows
+from raregram.corpus.formats.tables import CONTENT, FILE, ROW, from_batches, json_rows
 from raregram.corpus.nlp import import_spacy
 from raregram.corpus.samples import check_field, is_field, with_samples
 from raregram.counts.count import ContextOptions, encode_contexts, is_frame
@@ -47,8 +51,11 @@ from raregram.spark.session import Cluster, Frame
 from raregram.text.ngrams import parse_ngrams
 from raregram.text.tokenize import Tokenizer
 
+Block: TypeAlias = tuple[str, int]  # a file, and the byte of it at which a part begins that Spark reads in one go
+
 TABLE, LINES, FILES = "table", "lines", "files"  # what a row is part of
 PART_BYTES = 1 << 27  # of a plain text that is longer; each part is read by a task
+BLOCK = "_block"  # the column of lines that says in which part of its file a line stands
 SHOWN = 40  # characters of a line by which it is named
 BATCH_ROWS, BATCH_BYTES = 1 << 17, 1 << 25  # of contexts at a time
 CSV = {
@@ -72,6 +79,8 @@ class Source:
     contexts: ContextOptions | None = None  # how contexts are read; None for documents
     split: str = SPLIT.default  # what a document is in plain text
     by: str | None = None  # what cuts documents into samples
+    folder: str = ""  # from which paths are named that were given so; "": they were given as a whole
+    lines_before: Mapping[Block, int] | None = None  # of each part of a file; None: lines have no numbers
 
     @property
     def has_labels(self) -> bool:
@@ -94,7 +103,7 @@ class Source:
     def encode(self, rows: Iterator[pa.RecordBatch], settings: CountSettings, options: Options) -> Iterator[Encoded]:
         """Yield what a partition holds, encoded; in a task."""
         if self.contexts is None:
-            for documents in read_partition(rows, self.rows, self.format, options):
+            for documents in read_partition(rows, self, options):
                 yield encode_documents(documents, settings, options.log)
         else:
             for batch in gathered(rows):
@@ -105,16 +114,24 @@ class Source:
 
 
 def open_source(
-    cluster: Cluster, sources: Any, options: Options, contexts: ContextOptions, may_cut: bool = True
+    cluster: Cluster,
+    sources: Any,
+    options: Options,
+    contexts: ContextOptions,
+    may_cut: bool = True,
+    keys: bool = False,
 ) -> Source:
     """Return the documents or contexts of paths, or of a DataFrame with such columns; see `rg.count`.
 
-    A large text may be cut into parts that several tasks read, if it may.
+    A large text may be cut into parts that several tasks read, if it may. With `keys`, documents without ids are
+    called as on one machine; for that, lines are counted first.
     """
+    folder = ""
     if is_frame(sources):
         frame, name, format_name = sources, "the DataFrame", "parquet"
     else:
         names = path_names(sources)
+        folder = str(Path.cwd()) if keys and not any(map(os.path.isabs, names)) else ""
         name, format_name = ", ".join(names), options.format or _recognise(cluster, names)
         if format_name == "spacy":
             import_spacy()  # raises before the cluster has work
@@ -128,21 +145,46 @@ def open_source(
         return Source(found.frame, TABLE, CONTEXTS, name, contexts)
     if format_name == "parquet":
         kept = [f"`{column}`" for column in _document_columns(frame, name, options.by).columns]
-        origin = [] if is_frame(sources) else [f"_metadata.file_path as {FILE}", f"_metadata.row_index as {ROW}"]
-        return Source(frame.selectExpr(*kept, *origin), TABLE, format_name, name, by=options.by)
+        file, row = (
+            (f"'{name}'", "monotonically_increasing_id()")
+            if is_frame(sources)
+            else ("_metadata.file_path", "_metadata.row_index")
+        )
+        frame = frame.selectExpr(*kept, f"{file} as {FILE}", f"{row} as {ROW}")
+        return Source(frame, TABLE, format_name, name, by=options.by, folder=folder)
     if format_name == "jsonl" or (format_name == "text" and options.split == "lines"):
         if options.by is not None and not is_field(options.by):
             raise ParameterError("on Spark, lines are cut by a field, not by folder or file")
-        frame = reader(cluster).option("lineSep", "\n").text(names)
-        origin = [f"_metadata.file_path as {FILE}"] if format_name == "jsonl" else []
-        return Source(frame.selectExpr("value", *origin), LINES, format_name, name, by=options.by)
+        origin = ["cast(value as binary) as value", f"_metadata.file_path as {FILE}"]
+        lines = reader(cluster).option("lineSep", "\n").text(names)
+        lines = lines.selectExpr(*origin, f"_metadata.file_block_start as {BLOCK}")
+        lines, before = _numbered(cluster, lines) if keys else (lines, None)
+        return Source(lines, LINES, format_name, name, by=options.by, folder=folder, lines_before=before)
     cut = (
         may_cut
         and (format_name, options.split) == ("text", "file")
         and options.cut is not None
         and options.log.on_error == "stop"
     )
-    return Source(_files(cluster, names, cut), FILES, format_name, name, split=options.split, by=options.by)
+    frame = _files(cluster, names, cut)
+    return Source(frame, FILES, format_name, name, split=options.split, by=options.by, folder=folder)
+
+
+def _numbered(cluster: Cluster, lines: Frame) -> tuple[Frame, dict[Block, int]]:
+    """Count the lines of each part of a file, and return how many stand before it.
+
+    The lines are returned as they were counted: else a file might be cut at other places when it is read again.
+    """
+    with cluster.planning():
+        lines = cluster.fixed(lines)
+        counted = cluster.run(lines.groupBy(FILE, BLOCK).count().collect)
+    before = {}
+    for file, blocks in groupby(sorted(map(tuple, counted)), key=itemgetter(0)):
+        number = 0
+        for _, start, size in blocks:
+            before[file, start] = number
+            number += size
+    return lines, before
 
 
 def _files(cluster: Cluster, names: Sequence[str], cut: bool) -> Frame:
@@ -214,9 +256,8 @@ def _table(frame: Frame, source: str, n: int | None, rename: Mapping[str, str]) 
 
 
 def without_folds(frame: Frame, source: str) -> Frame:
-    """Return the rows of a count table; raise if they are in folds, since their keys have one item more."""
-    first = frame.first()
-    if first is not None and len(first["items"]) != first["end"] - first["start"]:
+    """Return the rows of a count table; raise if they are in folds, since an N-gram has one in each."""
+    if "fold" in frame.columns:
         raise InputError(f"{source} is a count table in folds: read it with the local engine, or count without folds")
     return frame
 
@@ -303,83 +344,79 @@ def _document_columns(frame: Frame, source: str, by: str | None) -> Frame:
     return frame.select(*(f"`{name}`" for name in kept))
 
 
-def read_partition(
-    rows: Iterable[pa.RecordBatch], kind: str, format_name: str, options: Options
-) -> Iterator[Documents]:
+def read_partition(rows: Iterable[pa.RecordBatch], source: Source, options: Options) -> Iterator[Documents]:
     """Yield the documents of a partition, in a task."""
-    return with_samples(_read_partition(rows, kind, format_name, options), options.by)
+    return with_samples(_read_partition(rows, source, options), options.by)
 
 
-def _read_partition(
-    rows: Iterable[pa.RecordBatch], kind: str, format_name: str, options: Options
-) -> Iterator[Documents]:
-    if kind == TABLE:
-        return from_batches(rows, Location("a partition of the DataFrame", "row"), options)
-    if kind == FILES:
-        return batches(_of_files(rows, format_name, options), options.batch_bytes)
-    if format_name == "jsonl":
-        return batches(json_rows(_locations(rows), options), options.batch_bytes)
-    return _of_lines(rows, options)
+def _read_partition(rows: Iterable[pa.RecordBatch], source: Source, options: Options) -> Iterator[Documents]:
+    if source.rows == TABLE:
+        named = (_name_files(batch, source.folder) for batch in rows)
+        return from_batches(named, Location(source.name, "row"), options)
+    if source.rows == FILES:
+        return batches(_of_files(rows, source, options), options.batch_bytes)
+    lines = _locations(rows, source)
+    return batches(
+        json_rows(lines, options) if source.format == "jsonl" else _text_rows(lines, options), options.batch_bytes
+    )
 
 
-def _of_files(rows: Iterable[pa.RecordBatch], format_name: str, options: Options) -> Iterator[Row | Documents]:
+def _name_files(batch: pa.RecordBatch, folder: str) -> pa.RecordBatch:
+    """Let the rows of a table name their files as they are called on one machine."""
+    column = batch.schema.get_field_index(FILE)
+    files = batch.column(column).dictionary_encode()
+    names = pa.array([_file_name(file, folder) for file in files.dictionary.to_pylist()], pa.string())
+    return batch.set_column(column, FILE, names.take(files.indices))
+
+
+def _of_files(rows: Iterable[pa.RecordBatch], source: Source, options: Options) -> Iterator[Row | Documents]:
     for batch in rows:
         for path, content, start, size in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            name = _local_name(path)
             if content is None:
-                yield from read_part(name, start, size, options)
+                yield from read_part(_local_name(path), start, size, options)
             else:
-                yield from read_file(BufferedFile(name, content), format_name, options)
+                yield from read_file(BufferedFile(_local_name(path, source.folder), content), source.format, options)
 
 
-def _local_name(path: str) -> str:
-    """Return a path as Python takes it."""
-    return path.removeprefix("file:")
+def _local_name(path: str, folder: str = "") -> str:
+    """Return a path as Python takes it; with a folder, as it is called from there."""
+    name = re.sub("^file:/+", "/", path)
+    return os.path.relpath(name, folder) if folder and name.startswith("/") else name
 
 
-def _locations(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[Location, bytes]]:
-    """Yield each line with its location: Spark does not tell its number."""
+@cache
+def _file_name(address: str, folder: str) -> str:
+    """Return the same of the address that Spark tells of a row's file, in which some characters are escaped."""
+    return _local_name(unquote(address), folder)
+
+
+def _locations(rows: Iterable[pa.RecordBatch], source: Source) -> Iterator[tuple[Location, bytes]]:
+    """Yield each line with its location: by its number, or by how it begins, since Spark does not tell its number."""
+    before = None if source.lines_before is None else dict(source.lines_before)
     for batch in rows:
-        lines, files = batch.column(0).cast(pa.binary()).to_pylist(), batch.column(1).to_pylist()
-        for line, file in zip(lines, files, strict=True):
-            yield Location(f"{file.removeprefix('file://')}, {_name_line(line)}"), line.rstrip(b"\r")
+        for line, file, block in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            name = _file_name(file, source.folder)
+            if before is None:
+                yield Location(f"{name}, {_name_line(line)}"), line.rstrip(b"\r")
+            else:
+                before[file, block] += 1
+                yield Location(name, "line", before[file, block]), line.rstrip(b"\r")
 
 
 def _name_line(line: bytes) -> str:
     return f"the line that begins with {line.decode(errors='replace')[:SHOWN]!r}"
 
 
-def _of_lines(rows: Iterable[pa.RecordBatch], options: Options) -> Iterator[Documents]:
+def _text_rows(lines: Iterable[tuple[Location, bytes]], options: Options) -> Iterator[Row]:
     """Yield lines of text as documents, but blank ones."""
-    waiting: list[pa.Array] = []
-    for batch in rows:
-        waiting.append(batch.column(0))
-        if sum(lines.nbytes for lines in waiting) >= options.batch_bytes:
-            yield _line_documents(waiting, options)
-            waiting = []
-    if waiting:
-        yield _line_documents(waiting, options)
-
-
-def _line_documents(parts: list[pa.Array], options: Options) -> Documents:
-    lines = valid_texts(pa.concat_arrays(parts), options)
-    lines = pc.utf8_rtrim(lines, characters="\r")
-    texts = lines.filter(pc.greater(pc.binary_length(pc.utf8_trim_whitespace(lines)), 0))
-    none = np.empty(0, np.int64)
-    labels = pa.array([], SPANS.value_type["label"].type)
-    untagged = np.ones(len(texts), dtype=bool)
-    return Documents([LineLocations(texts)], texts, None, none, none, none, labels, untagged=untagged)
-
-
-@dataclass(frozen=True)
-class LineLocations:
-    """Names lines by how they begin."""
-
-    texts: pa.Array
-
-    def at(self, row: int) -> Location:
-        """Return the location of one line."""
-        return Location(_name_line(self.texts[row].as_py().encode()))
+    for location, line in lines:
+        try:
+            text = line.decode()
+        except UnicodeDecodeError:
+            options.log.skip_or_raise(not_utf8(location, line, location.source))
+            continue
+        if text.strip():
+            yield Row(None, text, None, location)
 
 
 def valid_texts(texts: pa.Array, options: Options) -> pa.Array:

@@ -36,6 +36,7 @@ import pyarrow as pa
 
 from raregram.corpus.documents import (
     STANDARD_INPUT,
+    WRAP_TEXTS,
     Documents,
     Location,
     Options,
@@ -214,8 +215,11 @@ def _recognise_tags(words: list[str]) -> str:
 def as_reader(source: Any, column: str = "ngram") -> pa.RecordBatchReader | None:
     """Return the rows of a table, from Arrow, Polars, DuckDB or any other library with Arrow's C stream interface.
 
-    Of a pandas DataFrame this is done for contexts, which have the `column`; None for anything that is no table.
+    A Series of pandas or Polars, or an Arrow array, is a table of texts. Of a pandas DataFrame this is done for
+    contexts, which have the `column`; None for anything that is no table.
     """
+    if isinstance(source, pa.Array | pa.ChunkedArray) or type(source).__name__ == "Series":
+        source = _column_table(source)
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
     if hasattr(source, "collect_schema") and hasattr(source, "collect"):  # a lazy frame of Polars
@@ -225,6 +229,15 @@ def as_reader(source: Any, column: str = "ngram") -> pa.RecordBatchReader | None
             return None
         source = pa.Table.from_pandas(source, preserve_index=False)
     return pa.RecordBatchReader.from_stream(source) if hasattr(source, "__arrow_c_stream__") else None
+
+
+def _column_table(source: Any) -> pa.Table:
+    """Return a column that stands alone as a table: texts, or documents as structs."""
+    try:
+        column = pa.chunked_array(source) if hasattr(source, "__arrow_c_stream__") else pa.array(source)
+    except (pa.ArrowException, TypeError, UnicodeEncodeError) as error:
+        raise InputError(f"a Series must hold texts, a string each: {error}") from None
+    return pa.Table.from_struct_array(column) if pa.types.is_struct(column.type) else pa.table({"text": column})
 
 
 def _is_pandas(source: Any) -> bool:
@@ -262,6 +275,8 @@ def _from_python(documents: Iterable[Any], options: Options) -> Iterator[Row]:
     """Read documents that are Python objects: mappings, or lists of items."""
     for number, document in enumerate(documents, 1):
         try:
+            if isinstance(document, str):
+                raise InputError(f"document {number} is a string. {WRAP_TEXTS}")
             is_items = isinstance(document, list | tuple) and not is_pair(document)
             as_mapping = {"items": list(document)} if is_items else document
             yield parse_document(as_mapping, Location(f"document {number}"), options.log, by=options.by)

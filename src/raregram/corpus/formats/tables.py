@@ -144,7 +144,7 @@ def _from_records(record_batches: list[pa.RecordBatch], location: Location, opti
     locations = [location]
     if FILE in table.column_names:
         read_from = zip(table[FILE].to_pylist(), table[ROW].to_pylist(), strict=True)
-        locations = [Location(file.removeprefix("file://"), "row", row + 1) for file, row in read_from]
+        locations = [Location(file, "row", row + 1) for file, row in read_from]
     if have_other_fields(table.schema):
         yield from batches(_from_objects(table, locations, options), options.batch_bytes)
     else:
