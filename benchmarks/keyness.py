@@ -2,11 +2,13 @@
 
     python -m benchmarks.keyness [--seeds 4] [--json FILE]
 
-The corpora are those of `raregram fetch brown` and `raregram fetch sotu`. Words are in small letters, and N-grams
+The corpora are those of `raregram fetch`: brown, sotu and reuters. Words are in small letters, and N-grams
 have 1 to 3 of them. All is measured on documents that the estimates have not seen:
 
 - level: random halves of one corpus, where nothing is different. How many rows are significant at 5 %, and how many
   remain after correction?
+- null: as many random documents on each side, from 2 to 400, also of Reuters-21578. How many comparisons have any
+  discovery at 5 %, and how many rows are below 5 %?
 - planted: the same halves with 100 phrases put into documents of the first half, each into as many documents as it
   has sightings, and 100 more into two documents each. Average precision for the former among all phrases.
 - replication: both corpora cut into halves of documents. One half ranks, the other judges: rank correlation with the
@@ -25,14 +27,18 @@ import resource
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.special
 
 from benchmarks.measuring import Figures, parser, run_measured
+from raregram.corpus.documents import Options
 from raregram.corpus.fetch import fetch_corpus
+from raregram.corpus.formats import read_documents
 from raregram.measure import keyness
 from raregram.measure.phrases import Estimates, Rows, estimate, find_parts
 from raregram.text.tokenize import Tokenizer
@@ -45,6 +51,7 @@ LONGEST = 3
 PLANTED = 100
 RARE = 5  # sightings at most
 DRAWS = 60  # from each posterior
+NULL_SIZES = {2: 200, 3: 200, 5: 200, 10: 200, 30: 200, 100: 100, 400: 100}  # documents a side, and comparisons
 
 CHOOSING = (
     "Brown: fiction, press",
@@ -84,10 +91,16 @@ def sotu(folder: Path) -> Corpus:
     )
 
 
+def reuters(folder: Path) -> list[list[str]]:
+    tokenizer = Tokenizer(tokenize="words", lower=True)
+    texts = (batch.texts for batch in read_documents(str(folder), Options()))
+    return [tokenizer.items(text) for some in texts if some is not None for text in some.to_pylist() if text]
+
+
 class Counter:
     """A simple counter, apart from that of the library: how often each N-gram is in each document."""
 
-    def __init__(self, documents: list[list[str]]) -> None:
+    def __init__(self, documents: list[list[str]], longest: int = LONGEST) -> None:
         vocabulary: dict[str, int] = {}
         codes = [np.array([vocabulary.setdefault(word, len(vocabulary)) for word in words]) for words in documents]
         self.words, self.lengths = list(vocabulary), np.array([len(words) for words in documents])
@@ -96,7 +109,7 @@ class Counter:
         self.keys = [np.arange(len(vocabulary))[:, None]]
         self.found: list[tuple[Ints, Ints, Ints]] = []  # of each length: N-gram, document, frequency
         ids = items
-        for length in range(1, LONGEST + 1):
+        for length in range(1, longest + 1):
             here = np.flatnonzero(left >= length)
             if length > 1:
                 pairs = ids[here] * len(vocabulary) + items[here + length - 1]
@@ -174,9 +187,28 @@ def level(counter: Counter, seeds: int) -> dict[str, list[tuple[float, int]]]:
         estimates = estimate(every, find_parts(every))
         for name, of in found.items():
             values = [np.abs(measures(rows, one)[name]) for rows, one in zip(every, estimates, strict=True)]
-            p = keyness.chi_square_tail(np.concatenate(values))
-            of.append((float((p < 0.05).mean()), int((keyness.benjamini_hochberg(p) < 0.05).sum())))
+            of.append(discoveries(np.concatenate(values), estimates[0].freedom if name == "G2 / D" else None))
     return found
+
+
+def discoveries(square: Floats, freedom: float | None) -> tuple[float, int]:
+    """Return the share of rows below 5 %, and how many remain after correction; without freedom by chi-square."""
+    p = keyness.t_tail(square, freedom) if freedom else np.asarray(scipy.special.chdtrc(1, square))
+    return float((p < 0.05).mean()) if len(p) else 0.0, int((keyness.benjamini_hochberg(p) < 0.05).sum())
+
+
+def null(documents: list[list[str]], size: int, longest: int, seed: int) -> dict[str, tuple[float, int]]:
+    """Return the same of so many random documents on each side, by F and by chi-square."""
+    chosen = np.random.default_rng([seed, size, longest]).choice(len(documents), 2 * size, replace=False)
+    every, _ = Counter([documents[number] for number in chosen.tolist()], longest).rows(np.arange(2 * size) % 2, 5)
+    squares = []
+    for rows in every:
+        spread = (rows.f, rows.documents, rows.squares, rows.concentration, rows.all_documents)
+        design, sizes = keyness.design_effect(*spread), (float(rows.sizes[0]), float(rows.sizes[1]))
+        williams = keyness.small_sample(rows.f.sum(axis=1), design, *sizes)
+        squares.append(keyness.g2(rows.f[:, 0], rows.f[:, 1], *sizes) / design / williams)
+    freedom, square = keyness.degrees_of_freedom(every[0].concentration), np.concatenate(squares)
+    return {"F": discoveries(square, freedom), "chi-square": discoveries(square, None)}
 
 
 def planted(corpus: Corpus, seed: int) -> dict[str, float]:
@@ -332,7 +364,7 @@ def main() -> None:
     options = parser(__doc__, results=True)
     options.add_argument("--seeds", type=int, default=4)
     options.add_argument("--level-seeds", type=int, default=20)
-    options.add_argument("--only", nargs="*", default=["level", "planted", "replication", "speed"])
+    options.add_argument("--only", nargs="*", default=["level", "null", "planted", "replication", "speed"])
     chosen = options.parse_args()
     figures = Figures()
     folders = {name: fetch_corpus(name).folder for name in ("brown", "sotu")}
@@ -340,6 +372,7 @@ def main() -> None:
     counters = {name: Counter(corpus.documents) for name, corpus in corpora.items()}
     steps: dict[str, Callable[[], None]] = {
         "level": lambda: report_level(counters, chosen.level_seeds, figures),
+        "null": lambda: report_null({name: of.documents for name, of in corpora.items()}, figures),
         "planted": lambda: report_planted(corpora, chosen.seeds, figures),
         "replication": lambda: report_replication(counters, comparisons(corpora), chosen.seeds, figures),
         "speed": lambda: report_speed(folders["brown"], figures),
@@ -359,6 +392,20 @@ def report_level(counters: dict[str, Counter], seeds: int, figures: Figures) -> 
             none = 100 * float(np.mean([d == 0 for _, d in of]))
             bounds = {"least": 95.0} if measure == "G2 / D" else {}
             figures.add(f"{name}, halves: without a discovery, {measure}", none, "%", **bounds)
+
+
+def report_null(corpora: dict[str, list[list[str]]], figures: Figures) -> None:
+    for name, documents in {**corpora, "Reuters": reuters(fetch_corpus("reuters").folder)}.items():
+        for longest, (size, times) in product((1, 2), NULL_SIZES.items()):
+            if 2 * size > len(documents):
+                continue
+            found = [null(documents, size, longest, seed) for seed in range(times)]
+            for tail, most, most_rows in (("chi-square", None, None), ("F", 5.0, 6.0)):
+                what = f"{name}, {size} documents a side, 1 to {longest} words, {tail}"
+                any_ = 100 * float(np.mean([of[tail][1] > 0 for of in found]))
+                figures.add(f"{what}: with a discovery", any_, "%", **({"most": most} if most else {}))
+                below = 100 * float(np.mean([of[tail][0] for of in found]))
+                figures.add(f"{what}: below 5 %", below, "%", **({"most": most_rows} if most_rows else {}))
 
 
 def report_planted(corpora: dict[str, Corpus], seeds: int, figures: Figures) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import zlib
 
 import pyarrow.parquet as pq
 import pytest
 
+import combinations
 import raregram as rg
 from raregram.measure.compare import compare
 
 SEA = "the old sailor said that the whale swam by the ship at sea and the whale was white {}"
 LAND = "the old farmer said that the horse ran by the barn at home and the horse was brown {}"
+COUNTABLE = ("-n", "2", "--spans", "suffixes:2", "--pad", "--documents")
 SETTINGS = {"n": (1, 2), "tokenize": "words", "min_count": 5, "min_documents": 2}
 
 
@@ -20,7 +24,7 @@ SETTINGS = {"n": (1, 2), "tokenize": "words", "min_count": 5, "min_documents": 2
 def folder(tmp_path):
     for name, text in (("sea", SEA), ("land", LAND)):
         (tmp_path / name).mkdir()
-        for i in range(8):
+        for i in range(12):
             (tmp_path / name / f"{name}{i}.txt").write_text(text.format(f"word{i}") * (1 + i % 3))
     return tmp_path
 
@@ -29,7 +33,7 @@ def test_the_first_rows_are_printed(run, folder):
     found = compare(str(folder / "sea"), str(folder / "land"), **SETTINGS)
     head, columns, *rows, foot = run("compare", "sea", "land", "-n", "1-2", "--top", 4).splitlines()
     assert foot == "17 of 47 N-grams mark sea (q below 0.05); 4 shown"
-    assert re.fullmatch(r"sea \([\d,]+ words, 8 documents\) against land \([\d,]+ words, 8 documents\)", head)
+    assert re.fullmatch(r"sea \([\d,]+ words, 12 documents\) against land \([\d,]+ words, 12 documents\)", head)
     assert columns.split()[:5] == ["N-gram", "sea", "/M", "land", "/M"]
     expected = found.top(4, kind="positive")
     assert [row.split("  ")[0] for row in rows] == expected["ngram"].to_pylist()
@@ -56,7 +60,7 @@ def test_where_little_is_significant_the_rest_can_be_seen(run, folder):
 def test_json_has_all_columns(run, folder):
     found = json.loads(run("compare", "sea", "land", "-n", "1-2", "--top", 3, "--json", "--names", "a b,c"))
     assert found["names"] == ["a b", "c"]
-    assert found["documents"] == [8, 8]
+    assert found["documents"] == [12, 12]
     assert len(found["top"]) == 3
     table = compare(str(folder / "sea"), str(folder / "land"), **SETTINGS).table
     assert found["rows"] == len(table)
@@ -79,9 +83,9 @@ def test_a_folder_gets_the_page_and_the_table(run, folder):
 
 
 def test_samples_of_one_corpus_are_compared_with_the_rest(run, folder):
-    rows = [{"text": SEA.format(i), "where": "sea"} for i in range(6)]
-    rows += [{"text": LAND.format(i), "where": "land/home"} for i in range(6)]
-    rows += [{"text": "up in the air birds fly over clouds", "where": "air"} for _ in range(6)]
+    rows = [{"text": SEA.format(i), "where": "sea"} for i in range(12)]
+    rows += [{"text": LAND.format(i), "where": "land/home"} for i in range(12)]
+    rows += [{"text": "up in the air birds fly over clouds", "where": "air"} for _ in range(12)]
     (folder / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     shown = run("compare", "all.jsonl", "--by", "where", "-n", "1-2", "--top", 50, "--out", "out")
     parts = re.split(r"(?m)^(?=\S+ \([\d,]+ words)", shown)[1:]
@@ -132,3 +136,78 @@ def test_a_document_without_the_field_is_named(run, folder):
     (folder / "mixed" / "b.txt").write_text("a licence, which has no party")
     found = run("compare", "mixed", "--by", "party", code=1)
     assert "b.txt: its documents have no field 'party' to cut by" in found
+
+
+def lines_of_page(page):
+    """Return by N-gram the names of the documents of both corpora, of the rows that have lines."""
+    data = re.search(r'id="data">([^<]*)<', page.read_text())[1]
+    head, *rows = map(json.loads, zlib.decompress(base64.b64decode(data)).splitlines())
+    ngrams = head["columns"]["ngram"]
+    return head, {ngrams[row]: [[line[3] for line in side[0]] for side in sides] for row, _, *sides in rows}
+
+
+def test_options_that_contradict_a_count_file_are_refused(run, folder):
+    for name, option in (("plain", ()), ("lower", ("--lower",))):
+        run("count", "sea", *COUNTABLE, "--tokenize", "words", *option, "--out", f"{name}.counts")
+    refused = "counted with lower=False, so it cannot be compared with lower=True: leave lower out"
+    assert refused in run("compare", "plain.counts", "land", "-n", "1", "--lower", code=2)
+    assert "tokenize='whitespace'" in run(
+        "compare", "plain.counts", "land", "-n", "1", "--tokenize", "whitespace", code=2
+    )
+    assert "different lower" in run("compare", "plain.counts", "lower.counts", "-n", "1", code=2)
+    (folder / "land" / "land0.txt").write_text(LAND.upper())
+    shown = run("compare", "lower.counts", "land", "-n", "1", "--negative", "--json", "--out", "out")
+    assert {row["ngram"] for row in json.loads(shown)["top"]} >= {"horse", "farmer"}
+    _, lines = lines_of_page(folder / "out" / "index.html")
+    assert "HORSE" in lines["horse"][1]
+
+
+def test_a_list_of_frequencies_is_in_small_letters_where_the_corpus_is(run, folder):
+    (folder / "list.tsv").write_text("the\t300\nThe\t100\n")
+    found = run("compare", "sea", "--reference", "list.tsv", "--lower", "--all", "--json", "--top", 50)
+    rows = {row["ngram"]: row["f_b"] for row in json.loads(found)["top"]}
+    assert rows["the"] == 400
+    assert "The" not in rows
+
+
+def test_a_sample_may_have_any_name(run, folder):
+    """Lines are those of the sample, whatever it is called."""
+    words = {"a": "alpha", "the rest": "beta", "all but a": "gamma"}
+    rows = [
+        {"text": f"we say {word} and {word} again, number {i}", "g": name}
+        for name, word in words.items()
+        for i in range(12)
+    ]
+    (folder / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for names in ("a", "the rest", "the rest,a", r"a,all\ but\ a"):
+        run("compare", "all.jsonl", "--by", "g", "--names", names, "-n", "1", "--out", "out")
+        head, lines = lines_of_page(folder / "out" / "index.html")
+        first, second = head["names"]
+        assert first != second
+        assert lines[words[first]] == [[words[first]] * 12, []]
+        others = [words[second]] if "," in names else sorted(set(words.values()) - {words[first]})
+        assert all(lines[word] == [[], [word] * 12] for word in others)
+
+
+def test_equal_names_are_refused(run, folder):
+    for call in (("sea", "land"), ("sea", "--reference", "list.tsv")):
+        (folder / "list.tsv").write_text("the\t300\n")
+        assert "two different names" in run("compare", *call, "--names", "s,s", code=2)
+
+
+def test_too_little_and_too_much_are_errors(run, folder):
+    (folder / "one.txt").write_text("word")
+    assert "no document of one has 2 items" in run("compare", "sea", "one.txt", "-n", "2", code=1)
+    (folder / "list.tsv").write_text(f"a\t1\nthe\t{2**64}\n")
+    assert "list.tsv, line 2: the frequencies" in run("compare", "sea", "--reference", "list.tsv", code=1)
+
+
+def test_few_documents_are_said_to_be_few_in_the_terminal_and_on_the_page(folder):
+    for name in ("sea", "land"):
+        for path in sorted((folder / name).iterdir())[3:]:
+            path.unlink()
+    code, _, error = combinations.run("compare", folder / "sea", folder / "land", "-n", "1", "--out", folder / "out")
+    assert code == 0
+    assert "few documents (sea has 3, land has 3): how words are spread" in error
+    head, _ = lines_of_page(folder / "out" / "index.html")
+    assert head["caution"].startswith("few documents (sea has 3, land has 3)")

@@ -84,6 +84,21 @@ def test_commands_give_the_same_as_on_this_machine(run, put, bucket, tmp_path):
     assert run("explain", f"{bucket}/out/loc.rgm", "is in the") == run("explain", "loc.rgm", "is in the")
 
 
+def test_count_files_elsewhere_are_compared_as_on_this_machine(run, put, bucket, tmp_path):
+    for name, word in (("red", "red"), ("blue", "blue")):
+        text = "".join(f"a {word} house and a {word} door, number {k} of them\n" for k in range(12))
+        (tmp_path / f"{name}.txt").write_text(text)
+        options = ("-n", 1, "--spans", "suffixes:1", "--pad", "--documents", "--split", "lines")
+        run("count", f"{name}.txt", *options, "--out", f"{name}.counts")
+        put(f"{name}.counts", (tmp_path / f"{name}.counts").read_bytes())
+    wanted = run("compare", "red.counts", "blue.counts", "-n", 1, "--out", "table.parquet")
+    assert "red" in wanted
+    there = (f"{bucket}/red.counts", f"{bucket}/blue.counts")
+    assert run("compare", *there, "-n", 1, "--out", f"{bucket}/table.parquet") == wanted
+    assert RemotePath(f"{bucket}/table.parquet").open().read() == (tmp_path / "table.parquet").read_bytes()
+    assert run("compare", there[0], "blue.txt", "--split", "lines", "-n", 1, "--out", "out") == wanted
+
+
 def test_what_is_not_there_is_named(run, put, bucket):
     put("there/a.tsv", b"LOC\ta b\n")
     assert f"there is no file at {bucket}/nowhere" in run("count", f"{bucket}/nowhere", "-o", "x", code=1)
@@ -98,7 +113,12 @@ def test_what_is_not_there_is_named(run, put, bucket):
 
 @pytest.mark.parametrize(
     "arguments",
-    [("tag", "a.txt", "--out", "s3://b/a.parquet"), ("reproduce", "--out", "s3://b/r"), ("serve", "s3://b/m")],
+    [
+        ("tag", "a.txt", "--out", "s3://b/a.parquet"),
+        ("reproduce", "--out", "s3://b/r"),
+        ("serve", "s3://b/m"),
+        ("compare", "a.txt", "a.txt", "--out", "s3://b/c"),
+    ],
 )
 def test_what_works_on_this_machine_alone_says_so(run, tmp_path, arguments):
     (tmp_path / "a.txt").write_text("He lives in Paris.\n")

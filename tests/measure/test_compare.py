@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 
 import numpy as np
@@ -71,7 +72,7 @@ def test_frequencies_and_documents_are_those_of_a_dictionary(corpora, found, len
 
 def test_letters_are_compared_as_well():
     """Words are split at their boundaries by default; letters are not words."""
-    ah, oh = ([{"text": text} for text in texts] for texts in (["aah ah", "ah"], ["ooh oh", "oh"]))
+    ah, oh = ([{"text": text} for text in texts * 5] for texts in (["aah ah", "ah"], ["ooh oh", "oh"]))
     found = rg.compare(ah, oh, kind="letters", n=1, min_count=1, min_documents=1)
     assert {"a", "o", "h"} <= set(found["ngram"].to_pylist())
     assert "ah" in rg.compare(ah, oh, n=1, min_count=1, min_documents=1)["ngram"].to_pylist()
@@ -148,7 +149,7 @@ def test_one_corpus_is_cut_by_a_field(corpora, found):
     both = [*corpora[0], *corpora[1]]
     assert rg.compare(both, by="side", n=(1, 3)).table.equals(found.table)
     against_rest = rg.compare(both, by="side", names=["a"], n=(1, 3))
-    assert against_rest.names == ("a", "the rest")
+    assert against_rest.names == ("a", "all but a")
     assert against_rest.table.equals(found.table)
     each = list(rg.compare_each(both, by="side", n=(1, 3)))
     assert [one.names[0] for one in each] == ["a", "b"]
@@ -201,14 +202,14 @@ def test_the_same_corpus_twice_is_an_error(corpora):
 
 def test_a_corpus_of_one_document_has_no_spread(corpora):
     whole = [{"text": " ".join(document["text"] for document in corpora[1])}]
-    with pytest.warns(RaregramWarning, match="B is one document"):
+    with pytest.warns(RaregramWarning, match=r"few documents \(B has 1\)"):
         found = rg.compare(corpora[0], whole, n=1)
     assert found.documents == (60, 1)
 
 
 def test_n_above_the_length_of_documents():
-    short = [{"text": "red green"}, {"text": "red blue"}, {"text": "red green"}]
-    long = [{"text": "red green blue red green blue"}] * 3
+    short = [{"text": "red green"}, {"text": "red blue"}, {"text": "red green"}] * 4
+    long = [{"text": "red green blue red green blue"}] * 12
     with pytest.warns(RaregramWarning, match="no document of B has 3 items, so N-grams have up to 2"):
         found = rg.compare(long, short, n=(1, 5), min_count=1)
     assert max(found["length"].to_pylist()) == 2
@@ -223,3 +224,97 @@ def test_wrong_calls(corpora):
         rg.compare(rg.count(corpora[0], n=3, targets=()), corpora[1], n=3)
     with pytest.raises(ParameterError, match="n parameter"):
         rg.compare(*corpora, n=(3, 2))
+
+
+def test_a_list_of_frequencies_is_in_small_letters_where_the_corpus_is():
+    documents = [{"text": "The the a"}] * 12
+    listed = rg.compare(documents, {"the": 300, "The": 100, "A": 7}, lower=True).to_pandas().set_index("ngram")
+    assert listed[["f_a", "f_b"]].to_numpy().tolist() == [[12, 7], [24, 400]]
+    assert list(listed.index) == ["a", "the"]
+    counts = rg.count(documents, targets=(), lower=True, **countable(1))
+    assert rg.compare(counts, {"the": 300, "The": 100}, min_count=1)["f_b"].to_pylist() == [0, 400]
+
+
+@pytest.mark.parametrize("option", [{"lower": True}, {"tokenize": "words"}, {"kind": "letters"}])
+def test_options_that_contradict_a_count_table_are_refused(corpora, option):
+    ((name, value),) = option.items()
+    a, b = corpora
+    counts = rg.count(a, targets=(), **countable(2))
+    refused = rf"counted with {name}=.*, so it cannot be compared with {name}={value!r}: leave {name} out"
+    for call in ((counts, b), (b, counts), (counts, {"the": 3})):
+        with pytest.raises(ParameterError, match=refused):
+            rg.compare(*call, n=1, **option)
+    with pytest.raises(ParameterError, match=f"count tables with different {name}|different items"):
+        rg.compare(counts, rg.count(b, targets=(), **countable(2), **option), n=1)
+
+
+def test_what_is_not_said_follows_the_count_table():
+    a, b = ([{"text": text}] * 12 for text in ("The end, the end", "The start, the start"))
+    counts = rg.count(a, targets=(), lower=True, tokenize="whitespace", **countable(1))
+    found = rg.compare(counts, b, n=1)
+    assert set(found["ngram"].to_pylist()) == {"the", "end,", "end", "start,", "start"}
+    assert found.tokenizer == counts.tokenizer
+    assert rg.compare(counts, b, n=1, lower=True, tokenize="whitespace").table.equals(found.table)
+
+
+def test_equal_names_are_refused(corpora):
+    for call in (corpora, (corpora[0], {"the": 3})):
+        with pytest.raises(ParameterError, match="names parameter of compare must be two different names"):
+            rg.compare(*call, n=1, names=("s", "s"))
+
+
+def test_where_no_document_is_long_enough_there_is_nothing_to_compare(corpora):
+    with pytest.raises(InputError, match="no document of B has 2 items, so there is nothing to compare"):
+        rg.compare(corpora[0], [{"text": "red"}] * 12, n=2)
+
+
+def test_frequencies_that_are_too_large_are_named(corpora, tmp_path):
+    path = tmp_path / "list.tsv"
+    for line in (f"two\t{2**63}", "two\t" + "9" * 5000, f"two\t{2**53}"):
+        path.write_text(f"one\t1\n{line}\n")
+        with pytest.raises(InputError, match=r"list\.tsv, line 2: the frequencies of a list may add up to 9,007,"):
+            frequency_list(path)
+    with pytest.raises(InputError, match="the frequencies of a list may add up to"):
+        rg.compare(corpora[0], {"one": 2**63})
+
+
+def clumped_text(rng):
+    """Return 150 words; how often each comes in a document differs much from document to document."""
+    usual = 1 / np.arange(1, 61)
+    rates = rng.gamma(1.5, usual)
+    return {
+        "text": " ".join(rng.permutation(np.repeat(VOCABULARY[:60], rng.poisson(150 * rates / usual.sum() / 1.5))))
+    }
+
+
+@pytest.mark.filterwarnings("ignore:few documents")
+@pytest.mark.parametrize("size", [2, 3, 5, 20])
+def test_random_documents_are_hardly_ever_said_to_differ(size):
+    """However few documents there are: at a level of 5 %, with the bound of the binomial distribution at 0.1 %."""
+    rng, times = np.random.default_rng([size, 7]), 30
+    found = [rg.compare(*([clumped_text(rng) for _ in range(size)] for _ in "ab"), n=1) for _ in range(times)]
+    wrong = sum(bool(pc.any(pc.less(one["q"], 0.05)).as_py()) for one in found)
+    assert wrong <= scipy.stats.binom.isf(0.001, times, 0.05)
+    assert np.mean([np.mean(one["p"].to_numpy() < 0.05) for one in found]) < 0.06
+    covered = [(one["low"].to_numpy() < 0) & (one["high"].to_numpy() > 0) for one in found]
+    assert np.concatenate(covered).mean() > 0.93
+
+
+def test_one_document_beside_many_is_not_said_to_differ():
+    rng = np.random.default_rng(8)
+    many = [clumped_text(rng) for _ in range(30)]
+    with pytest.warns(RaregramWarning, match=r"few documents \(A has 1\)"):
+        found = [rg.compare([clumped_text(rng)], many, n=1) for _ in range(30)]
+    assert sum(bool(pc.any(pc.less(one["q"], 0.05)).as_py()) for one in found) <= scipy.stats.binom.isf(
+        0.001, 30, 0.05
+    )
+
+
+@pytest.mark.parametrize("size", [9, 10])
+def test_few_documents_are_said_to_be_few(corpora, size, recwarn):
+    warnings.simplefilter("always")
+    found = rg.compare(corpora[0], corpora[1][:size], n=1, names=("a", "b"))
+    few = "few documents (b has 9): how words are spread over documents is hardly known" if size < 10 else ""
+    assert found.caution.startswith(few)
+    assert [str(warning.message) for warning in recwarn] == [found.caution] * (size < 10)
+    assert bool(found.caution) == (size < 10)

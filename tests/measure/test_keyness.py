@@ -57,7 +57,13 @@ def test_g2_is_the_power_divergence_of_two_cells(f):
     found = keyness.g2(*f.T, N_A, N_B)
     if oracle is not None:
         np.testing.assert_allclose(found, oracle.statistic, rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(keyness.chi_square_tail(found), oracle.pvalue, rtol=1e-6, atol=1e-9)
+
+
+@given(arrays(float, 12, elements=st.floats(0, 1e4)), st.integers(1, 1000), st.floats(1e-6, 0.5))
+def test_the_tail_and_the_quantile_of_t_are_those_of_scipy(square, freedom, p):
+    oracle = scipy.stats.f.sf(square, 1, freedom)
+    np.testing.assert_allclose(keyness.t_tail(square, freedom), oracle, rtol=1e-6, atol=1e-300)
+    assert keyness.t_quantile(p, freedom) == pytest.approx(scipy.stats.t.isf(p / 2, freedom), rel=1e-6)
 
 
 @given(FREQUENCIES)
@@ -123,9 +129,9 @@ def test_g2_over_the_design_effect_holds_its_level_where_g2_does_not(clump):
     design = keyness.design_effect(f, documents, squares, np.full(2, 1 / 200), np.array([200, 200]))
     g2 = keyness.g2(*f.T, 1e5, 1e5)
     ours = g2 / design / keyness.small_sample(f.sum(axis=1), design, 1e5, 1e5)
-    assert 0.035 < (keyness.chi_square_tail(ours) < 0.05).mean() < 0.065
+    assert 0.035 < (keyness.t_tail(ours, keyness.degrees_of_freedom(np.full(2, 1 / 200))) < 0.05).mean() < 0.065
     if clump > 1:
-        assert (keyness.chi_square_tail(g2) < 0.05).mean() > 0.12
+        assert (scipy.stats.chi2.sf(g2, 1) < 0.05).mean() > 0.12
 
 
 def test_a_difference_between_the_corpora_is_no_clumping():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import sys
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from raregram.corpus.concordance import Concordance
     from raregram.measure.compare import Comparison
     from raregram.show.comparison.page import Lines
-    from raregram.text.tokenize import Tokenizer
 
 PLAIN_WIDTH = 110  # columns of a line where standard output is no terminal
 
@@ -84,7 +82,6 @@ def compare(
     Another: raregram compare speeches.jsonl --by party -n 1-3
     """
     from raregram.measure.listing import top_rows
-    from raregram.text.tokenize import Tokenizer
 
     if negative + lockwords + everything > 1:
         raise ParameterError("--negative, --lockwords and --all exclude each other")
@@ -97,8 +94,9 @@ def compare(
     )
     reading: dict[str, Any] = {"format": format, "split": split, "on_error": on_error}
     settings: dict[str, Any] = {
-        **reading, "n": cli.parse_lengths(n), "min_count": min_count, "min_documents": min_documents, "lower": lower,
-        "tokenize": tokenize, "memory_limit": cli.parse_memory(memory_limit, engine, "compare"),
+        **reading, "n": cli.parse_lengths(n), "min_count": min_count, "min_documents": min_documents,
+        "memory_limit": cli.parse_memory(memory_limit, engine, "compare"),
+        **cli.given(tokenize=tokenize, lower=lower),
     }  # fmt: skip
     chosen = cli.parse_names(names)
     if out is not None:
@@ -118,8 +116,7 @@ def compare(
         else:
             _print(comparison, rows, sort, kind)
     if out is not None:
-        tokenizer = Tokenizer("words", tokenize, lower)
-        _write(out, found, lambda: _find_lines(sources, cut_by, found, tokenizer, reading, quiet), quiet)
+        _write(out, found, lambda: _find_lines(sources, cut_by, chosen, found, reading, quiet), quiet)
 
 
 def _compare(
@@ -132,12 +129,12 @@ def _compare(
 ) -> list[Comparison]:
     """Return the comparison of two corpora, or of two samples of one, or of each with the rest."""
     from raregram.measure.compare import compare as compare_two
-    from raregram.measure.compare import compare_each, frequency_list
+    from raregram.measure.compare import compare_each, default_names, frequency_list
     from raregram.show.progress import progress
 
     with progress("counted {:,} documents", quiet) as tick:
         if reference is not None:
-            named = names or [Path(source).stem for source in (sources[0], reference)]
+            named = names or default_names(sources[0], reference)
             return [compare_two(sources[0], frequency_list(reference), names=named, progress=tick, **settings)]
         if by is None:
             return [compare_two(*sources, names=names, progress=tick, **settings)]
@@ -147,7 +144,7 @@ def _compare(
 
 
 def _find_lines(
-    sources: list[str], by: str | None, found: list[Comparison], tokenizer: Tokenizer, reading: dict[str, Any],
+    sources: list[str], by: str | None, names: list[str] | None, found: list[Comparison], reading: dict[str, Any],
     quiet: bool,
 ) -> list[Lines]:  # fmt: skip
     """Return the concordance lines of the strongest rows of each comparison, after one pass over each corpus.
@@ -157,37 +154,39 @@ def _find_lines(
     from raregram.corpus.concordance import sample_concordances
     from raregram.corpus.documents import Options
     from raregram.corpus.log import ReadingLog
-    from raregram.counts.storage import is_raregram_file
-    from raregram.measure.compare import REST
-    from raregram.show.comparison import LINES, rows_with_lines, with_rest
+    from raregram.measure.compare import count_file
+    from raregram.show.comparison import LINES, lines_of, rows_with_lines
     from raregram.show.progress import progress
 
     wanted = [rows_with_lines(comparison.table) for comparison in found]
     ngrams = list(dict.fromkeys(ngram for some in wanted for ngram in some))
-    corpora = [sources] if by is not None else [[source] for source in sources]
-    names = {name for comparison in found for name in comparison.names}
-    only = None if by is None or REST in names else names
-    samples: dict[str, dict[str, Concordance]] = {}
+    only = found[0].names if by is not None and names is not None and len(names) > 1 else None  # else there is a rest
+    cut: list[dict[str, dict[str, Concordance]]] = [{}, {}]  # of each corpus, by sample
     with progress("read {:,} documents for lines", quiet) as tick:
-        for name, corpus in zip(found[0].names, corpora, strict=False):
-            if not ngrams or any(map(is_raregram_file, filter(os.path.isfile, corpus))):
-                continue
-            read = Options(reading["format"], reading["split"], by=by, log=ReadingLog(reading["on_error"]))
-            some = sample_concordances(
-                corpus, ngrams, options=read, tokenizer=tokenizer, lines=LINES, samples=only, progress=tick
-            )
-            samples |= {sample or name: lines for sample, lines in some.items()}
-    return [with_rest(samples, comparison.names, some) for comparison, some in zip(found, wanted, strict=True)]
+        for side, corpus in enumerate([sources] if by is not None else sources):
+            if ngrams and count_file(corpus) is None:
+                read = Options(reading["format"], reading["split"], by=by, log=ReadingLog(reading["on_error"]))
+                settings: dict[str, Any] = {"options": read, "tokenizer": found[0].tokenizer, "samples": only}
+                cut[side] = sample_concordances(corpus, ngrams, **settings, lines=LINES, progress=tick)
+    lines = []
+    for comparison, some in zip(found, wanted, strict=True):
+        a, b = (list(samples.values()) for samples in cut)
+        if by is not None:  # samples of one corpus: the one that is named first, and all others
+            a = [of for sample, of in cut[0].items() if sample == comparison.names[0]]
+            b = [of for sample, of in cut[0].items() if sample != comparison.names[0]]
+        lines.append(lines_of(a, b, some))
+    return lines
 
 
 def _check_out(out: str, several: bool) -> None:
     """Raise if a file or a folder cannot be written: called before work that takes long."""
     from raregram.atomic import check_target, write_errors_named
+    from raregram.remote import local_path
     from raregram.show.write import FORMATS
 
     if Path(out).suffix.lower() not in FORMATS:
         with write_errors_named(out):
-            Path(out).mkdir(parents=True, exist_ok=True)
+            local_path(out).mkdir(parents=True, exist_ok=True)
     elif several:
         raise ParameterError("each sample has a table of its own: name a folder with --out, not a file")
     else:

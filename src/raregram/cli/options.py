@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import Annotated, get_args
+from typing import Annotated, Any, get_args
+
+import click
+from click.core import ParameterSource
 
 from raregram import options
 from raregram.cli.command import argument, option
@@ -86,6 +89,12 @@ def parse_lengths(text: str) -> tuple[int, int]:
     if not 1 <= least <= most <= options.N.at_most:
         raise must_be("n", "compare", "a length such as 3, or lengths such as 1-5", text)
     return least, most
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """Return those options that stand on the command line, not those that have their defaults."""
+    source = click.get_current_context().get_parameter_source
+    return {name: value for name, value in values.items() if source(name) is not ParameterSource.DEFAULT}
 
 
 def parse_names(text: str | None) -> list[str] | None:

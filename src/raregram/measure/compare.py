@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raregram.corpus.documents import byte_lines, naming, open_bytes
+from raregram.corpus.documents import byte_lines, open_bytes, reads_once
 from raregram.corpus.formats import path_names
 from raregram.counts.count import NUMERATOR, count
 from raregram.counts.rows import SpanRows
@@ -27,11 +27,14 @@ from raregram.measure.listing import as_html, top_rows
 from raregram.measure.phrases import Estimates, Rows, estimate, find_parts, find_repeats
 from raregram.measure.results import Results
 from raregram.options import COMPARED, COMPARED_COUNT, COMPARED_DOCUMENTS
-from raregram.text.tokenize import PAD
+from raregram.text.tokenize import PAD, Tokenizer
 
 LEVEL = 0.05  # false discovery rate of key words
 LOCKED = 0.5  # log2: the interval of a lockword's ratio is within this of 0
-REST = "the rest"
+FEW = 10  # documents of a corpus: fewer say little about how words are spread
+LARGEST = 2**53  # sum of a list of frequencies
+WORDS = Tokenizer(tokenize="words")
+SPLITTING = ("kind", "tokenize", "lower")  # options by which texts become items
 
 COLUMNS = [
     "ngram", "length", "f_a", "f_b", "per_million_a", "per_million_b", "documents_a", "documents_b", "share_a",
@@ -43,6 +46,8 @@ FIRST_COLUMNS = [
     "ngram", "per_million_a", "per_million_b", "documents_a", "documents_b", "log2_ratio", "low", "high",
     "conservative", "kind",
 ]  # fmt: skip
+
+TOO_LARGE = f"the frequencies of a list may add up to {LARGEST:,} at most"
 
 Pair = tuple[str, str | None]
 Limits = tuple[int, int]
@@ -67,7 +72,8 @@ class Comparison(Results):
                             frequencies alone, never further from 0 than `log2_ratio`; 0 where that interval has 0,
                             negative for the second corpus. Rows are in the order of this
     g2, g2_design           the log likelihood statistic over two cells; and over its design effect and Williams's q
-    p, q                    of g2_design, and adjusted for the number of rows (false discovery rate)
+    p, q                    of g2_design, by Student's t with the degrees of freedom that the documents give, and
+                            adjusted for the number of rows (false discovery rate)
     beyond                  log2 by which the ratio differs from what its parts say
     clr, log_ratio, ...     the field's measures: see `raregram.measure.keyness`
     kind                    "positive" and "negative" key words of the first corpus, "lockword", or ""
@@ -78,6 +84,16 @@ class Comparison(Results):
     names: tuple[str, str]
     tokens: tuple[int, int]
     documents: tuple[int, int]  # 0 where there is only a list of frequencies
+    tokenizer: Tokenizer = WORDS  # how texts became items
+
+    @property
+    def caution(self) -> str:
+        """What to keep in mind where a corpus has few documents; empty where both have enough."""
+        few = [f"{name} has {n}" for name, n in zip(self.names, self.documents, strict=True) if 0 < n < FEW]
+        return (
+            f"few documents ({', '.join(few)}): how words are spread over documents is hardly known, so little is "
+            f"certain; bring {FEW} or more, or split files into documents by their lines or paragraphs"
+        ) * bool(few)
 
     def top(
         self, k: int = 20, sort: str = "conservative", *, kind: str | None = None, repeats: bool = False
@@ -131,30 +147,29 @@ def compare(
         min_count: leave out N-grams that were seen less often, in both corpora together,
         min_documents: or in fewer documents.
         counting: further options of `raregram.count`, e.g. `lower`, `memory_limit` and `engine`. Words are split by
-            Unicode's word boundaries unless `tokenize="whitespace"`.
+            Unicode's word boundaries unless `tokenize="whitespace"`. Where one corpus is a count table, all is split
+            as it was counted.
 
-    >>> tea = [{"text": text} for text in ["hot tea please", "some hot tea", "hot tea again"]]
-    >>> ale = [{"text": text} for text in ["cold ale please", "some cold ale", "cold ale again"]]
-    >>> compare(tea, ale, n=2, names=("tea", "ale"), min_count=3)["ngram"].to_pylist()
+    >>> tea = [{"text": text} for text in ["hot tea please", "some hot tea"] * 5]
+    >>> ale = [{"text": text} for text in ["cold ale please", "some cold ale"] * 5]
+    >>> compare(tea, ale, n=2, names=("tea", "ale"), min_count=6)["ngram"].to_pylist()
     ['hot tea', 'cold ale']
     """
-    lengths, counting = _lengths(n), _tokenized(counting)
+    lengths = _lengths(n)
     check_count("min_count", "compare", min_count)
     check_count("min_documents", "compare", min_documents)
     limits = (min_count, min_documents)
     if isinstance(b, Mapping):
-        return _with_list(count_samples(a, 1, by, 1, counting), b, names, limits)
+        named = _two_names(("A", "the list") if names is None else names)
+        return _with_list(count_samples(a, 1, by, 1, counting), b, named, limits)
     if b is None:
         counts = count_samples(a, lengths[1], by, min_count, counting, names)
         return compare_samples(counts, _two_of(counts, names), lengths, limits)
     if by is not None:
         raise ParameterError("by cuts one corpus into samples: name one corpus, or leave by out")
-    named = tuple(names) if names is not None else _default_names(a, b)
-    if len(named) != 2:
-        raise must_be("names", "compare", "two names", names)
-    return compare_samples(
-        _count_both(a, b, lengths[1], min_count, counting), (NUMERATOR, None), lengths, limits, named
-    )
+    named = _two_names(default_names(a, b) if names is None else names)
+    counts = _count_both(a, b, lengths[1], min_count, counting)
+    return compare_samples(counts, (NUMERATOR, None), lengths, limits, named)
 
 
 def compare_each(
@@ -168,7 +183,7 @@ def compare_each(
 ) -> Iterator[Comparison]:
     """Yield the comparison of each sample of one corpus with all others, in the order of their names."""
     lengths = _lengths(n)
-    counts = count_samples(a, lengths[1], by, min_count, _tokenized(counting))
+    counts = count_samples(a, lengths[1], by, min_count, counting)
     _check_samples(counts)
     for name in counts.targets:
         yield compare_samples(counts, (name, None), lengths, (min_count, min_documents))
@@ -191,10 +206,11 @@ def count_samples(
     found = _stored(source)
     if found is None:
         targets = names if by else ()  # spans do not count here
-        return count(source, by=by, **{"targets": targets, "min_count": min_count, **counting, **countable(longest)})
+        options = {"targets": targets, "min_count": min_count, **_tokenized(counting), **countable(longest)}
+        return count(source, by=by, **options)
     if by is not None:
         raise ParameterError("a count table is cut already: leave by out")
-    return _checked(found, longest)
+    return _checked(found, longest, counting)
 
 
 def _count_both(a: Any, b: Any, longest: int, min_count: int, counting: Mapping[str, Any]) -> Counts:
@@ -202,35 +218,49 @@ def _count_both(a: Any, b: Any, longest: int, min_count: int, counting: Mapping[
     tables = [_stored(source) for source in (a, b)]
     known = next((table for table in tables if table is not None), None)
     if known is None:
-        return count(numerator=a, denominator=b, min_count=min_count, **counting, **countable(longest))
-    alike = {name: getattr(known, name) for name in ("kind", "tokenize", "lower")}
+        return count(numerator=a, denominator=b, min_count=min_count, **_tokenized(counting), **countable(longest))
+    alike = {name: getattr(known, name) for name in SPLITTING}
+    tables = [table and _checked(table, longest, counting) for table in tables]
     alike.update(countable(known.n), labels=None, targets=())
-    counted = (
+    first, second = (
         count(source, **{**counting, **alike}) if table is None else table
         for source, table in zip((a, b), tables, strict=True)
     )
-    first, second = (_checked(table, longest) for table in counted)
     return _as_sample(first, True) + _as_sample(second, False)
 
 
 def _stored(source: Any) -> Counts | None:
     """Return a count table, or that of a count file; None for anything else."""
-    if isinstance(source, Counts):
-        return source
+    path = count_file(source)
+    return source if isinstance(source, Counts) else Counts.load(path) if path is not None else None
+
+
+def count_file(source: Any) -> str | None:
+    """Return the path of a count file, on this machine or elsewhere; None if the source is anything else."""
     names = path_names(source)
-    if len(names) != 1:
-        return None
-    with naming(names[0]):
-        return Counts.load(names[0]) if Path(names[0]).exists() and is_raregram_file(names[0]) else None
+    return names[0] if len(names) == 1 and not reads_once(names[0]) and is_raregram_file(names[0]) else None
 
 
-def _checked(counts: Counts, longest: int) -> Counts:
-    """Return a count table without folds; raise unless its N-grams of every length can be compared."""
+def _checked(counts: Counts, longest: int, counting: Mapping[str, Any]) -> Counts:
+    """Return a count table without folds; raise unless its N-grams of every length can be compared as was asked."""
+    for name in SPLITTING:
+        if name in counting and counting[name] != (has := getattr(counts, name)):
+            raise ParameterError(
+                f"this count table was counted with {name}={has!r}, so it cannot be compared with "
+                f"{name}={counting[name]!r}: leave {name} out, or count again with it"
+            )
     wanted = {suffix(length, counts.n, "left") for length in range(1, longest + 1) if longest <= counts.n}
     if not (counts.pad and counts.documents and counts.side == "left" and wanted and wanted <= set(counts.spans)):
         options = ", ".join(f"{name}={value!r}" for name, value in countable(longest).items())
         raise InputError(f"this count table does not have what a comparison needs: count with {options}")
     return counts.of_folds()
+
+
+def _two_names(names: Sequence[str]) -> tuple[str, str]:
+    """Return the names of both corpora; raise unless they are two different ones."""
+    if len(names) != 2 or names[0] == names[1]:
+        raise must_be("names", "compare", "two different names", names)
+    return names[0], names[1]
 
 
 def _as_sample(counts: Counts, numerator: bool) -> Counts:
@@ -265,7 +295,7 @@ def _check_samples(counts: Counts) -> None:
         )
 
 
-def _tokenized(counting: dict[str, Any]) -> dict[str, Any]:
+def _tokenized(counting: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return options of counting by which words are split at their boundaries, as the command does by default."""
     return counting if counting.get("kind") == "letters" else {"tokenize": "words", **counting}
 
@@ -277,7 +307,7 @@ def _lengths(n: int | tuple[int, int]) -> tuple[int, int]:
     return shortest, longest
 
 
-def _default_names(a: Any, b: Any) -> tuple[str, str]:
+def default_names(a: Any, b: Any) -> tuple[str, str]:
     """Return the names of files or folders, if there are two different ones."""
     first, second = (Path(names[0]).stem if len(names := path_names(source)) == 1 else "" for source in (a, b))
     return (first, second) if first and second and first != second else ("A", "B")
@@ -291,10 +321,9 @@ def compare_samples(
     names: tuple[str, str] | None = None,
 ) -> Comparison:
     """Compare two samples of a count table, or one with all others."""
-    named = names or (pair[0], REST if pair[1] is None else pair[1])
+    named = names or (pair[0], f"all but {pair[0]}" if pair[1] is None else pair[1])
     rows = [_rows(counts, pair, length, limits) for length in range(1, lengths[1] + 1)]
-    _check_sizes(rows[0].sizes, named)
-    return _comparison(counts.items, rows, lengths[0], named)
+    return _comparison(counts, counts.items, rows, lengths[0], named)
 
 
 def _rows(counts: Counts, pair: Pair, length: int, limits: Limits) -> Rows:
@@ -328,22 +357,30 @@ def _pad_code(counts: Counts) -> int:
 def frequency_list(path: str | Path) -> dict[str, int]:
     """Read a list of frequencies: lines of a word, a tab and how often it was seen."""
     found: dict[str, int] = {}
+    total = 0
     with open_bytes(str(path)) as stream:
         for number, raw in byte_lines(stream, str(path)):
             line = raw.decode(errors="replace")
-            word, tab, frequency = line.rpartition("\t")
-            if not tab or not frequency.strip().isdecimal():
+            word, tab, digits = line.rpartition("\t")
+            if not tab or not digits.strip().isdecimal():
                 expected = "expected a word, a tab and its frequency"
                 raise InputError(f"{path}, line {number}: {expected}, got {shorten(line)}")
-            found[word] = found.get(word, 0) + int(frequency)
+            frequency = int(digits.strip().lstrip("0")[:20] or 0)  # with more digits it is too large anyway
+            total += frequency
+            if total > LARGEST:
+                raise InputError(f"{path}, line {number}: {TOO_LARGE}, but here is {shorten(line)}")
+            found[word] = found.get(word, 0) + frequency
     return found
 
 
-def _with_list(counts: Counts, words: Mapping[str, int], names: Sequence[str] | None, limits: Limits) -> Comparison:
+def _with_list(counts: Counts, words: Mapping[str, int], named: tuple[str, str], limits: Limits) -> Comparison:
     """Compare the words of a corpus with a list of frequencies; of that, nothing is known about documents."""
     phrase = next((word for word in words if len(word.split()) != 1), None)
     if phrase is not None:
         raise InputError(f"a list of frequencies has words alone, but this has {shorten(phrase)}")
+    if sum(words.values()) > LARGEST:
+        raise InputError(TOO_LARGE)
+    words = _split_alike(words, counts.lower)
     rows = _rows(_as_sample(counts, True), (NUMERATOR, None), 1, (1, 1))
     known = counts.items.take(pa.array(rows.keys[:, 0])).to_pylist()
     others = sorted(set(words).difference(known))
@@ -356,28 +393,32 @@ def _with_list(counts: Counts, words: Mapping[str, int], names: Sequence[str] | 
     sizes = np.array([rows.sizes[0], f[:, 1].sum()])
     keys = np.arange(len(f), dtype=np.int32)[:, None]
     merged = Rows(keys[keep], f[keep], documents[keep], squares[keep], sizes, rows.all_documents, rows.concentration)
-    named = tuple(names) if names is not None else ("A", "the list")
-    _check_sizes(sizes, named)
-    return _comparison(pa.array([*known, *others], pa.string()), [merged], 1, (named[0], named[1]))
+    return _comparison(counts, pa.array([*known, *others], pa.string()), [merged], 1, named)
 
 
-def _check_sizes(sizes: Ints, names: Sequence[str]) -> None:
-    if len(names) != 2:
-        raise must_be("names", "compare", "two names", names)
-    for name, size in zip(names, sizes, strict=True):
+def _split_alike(words: Mapping[str, int], lower: bool) -> dict[str, int]:
+    """Return a list of frequencies in small letters, if the corpus is."""
+    items, _ = Tokenizer(lower=lower).refine(pa.array(words, pa.string()))
+    found: dict[str, int] = {}
+    for word, frequency in zip(items.to_pylist(), words.values(), strict=True):
+        found[word] = found.get(word, 0) + frequency
+    return found
+
+
+def _comparison(
+    counts: Counts, items: pa.Array, every: Sequence[Rows], shortest: int, names: tuple[str, str]
+) -> Comparison:
+    """Return the comparison of the N-grams of all lengths; the shorter ones are there for their sake."""
+    for name, size in zip(names, every[0].sizes, strict=True):
         if not size:
             raise InputError(f"{name} is empty: there is nothing to compare")
-
-
-def _comparison(items: pa.Array, every: Sequence[Rows], shortest: int, names: tuple[str, str]) -> Comparison:
-    """Return the comparison of the N-grams of all lengths; the shorter ones are there for their sake."""
     lengths = [rows for rows in every if rows.sizes.min() > 0]
     if len(lengths) < len(every):
         short = names[int(np.argmin(every[len(lengths)].sizes))]
-        _warn(f"no document of {short} has {len(lengths) + 1} items, so N-grams have up to {len(lengths)}")
-    for name, documents in zip(names, lengths[0].all_documents, strict=True):
-        if documents == 1:
-            _warn(f"{name} is one document: how its words are spread over documents is not known")
+        missing = f"no document of {short} has {len(lengths) + 1} items"
+        if len(lengths) < shortest:
+            raise InputError(f"{missing}, so there is nothing to compare: take N-grams of up to {len(lengths)}")
+        _warn(f"{missing}, so N-grams have up to {len(lengths)}")
     if all((rows.f[:, 0] * rows.sizes[1] == rows.f[:, 1] * rows.sizes[0]).all() and len(rows) for rows in lengths):
         raise InputError(f"{names[0]} and {names[1]} are the same: every N-gram is as frequent in both")
     parts = find_parts(lengths)
@@ -387,7 +428,7 @@ def _comparison(items: pa.Array, every: Sequence[Rows], shortest: int, names: tu
     tables = [_table(items, lengths[k], estimates[k]) for k in shown]
     ngrams = pa.chunked_array([table["ngram"].combine_chunks() for table in tables], pa.string())
     table = pa.concat_tables(tables)
-    several = _of_all_rows(table)
+    several = _of_all_rows(table, estimates[0].freedom)
     pointers = np.concatenate([repeats[k] for k in shown]) if tables else np.empty(0, np.int64)
     repeated = ngrams.take(pa.array(pointers, mask=pointers < 0))
     for name, column in {**several, "repeats": repeated}.items():
@@ -395,7 +436,11 @@ def _comparison(items: pa.Array, every: Sequence[Rows], shortest: int, names: tu
     order = [("conservative", "descending"), ("log2_ratio", "descending"), ("ngram", "ascending")]
     table = table.take(pc.sort_indices(table, sort_keys=order)).select(COLUMNS).combine_chunks()
     tokens, documents = (tuple(map(int, sides)) for sides in (lengths[0].sizes, lengths[0].all_documents))
-    return Comparison(table, names, (tokens[0], tokens[1]), (documents[0], documents[1]))
+    sizes = (tokens[0], tokens[1]), (documents[0], documents[1])
+    found = Comparison(table, names, *sizes, counts.tokenizer)
+    if found.caution:
+        _warn(found.caution)
+    return found
 
 
 def _table(items: pa.Array, rows: Rows, found: Estimates) -> pa.Table:
@@ -444,10 +489,10 @@ def _by_side(rows: Rows) -> list[tuple[Ints, int]]:
     return [(rows.documents[:, side], int(rows.all_documents[side])) for side in (0, 1)]
 
 
-def _of_all_rows(table: pa.Table) -> dict[str, Any]:
+def _of_all_rows(table: pa.Table, freedom: float) -> dict[str, Any]:
     """Return the columns that depend on how many rows there are, and the kind, which depends on these."""
     column = {name: table[name].to_numpy() for name in ("g2_design", "conservative", "low", "high", "f_a", "f_b")}
-    p = keyness.chi_square_tail(column["g2_design"])
+    p = keyness.t_tail(column["g2_design"], freedom)
     q = keyness.benjamini_hochberg(p)
     clr = np.zeros(len(table))
     for sizes in set(zip(table["size_a"].to_pylist(), table["size_b"].to_pylist(), strict=True)):

@@ -15,6 +15,7 @@ function              formula
 `zeta`                share of A's documents that have it - share of B's (Burrows 2007, in the form with a difference)
 `fightin_words`       z-score of the log odds ratio with an informative Dirichlet prior (Monroe, Colaresi, Quinn 2008)
 `design_effect`       1 + (sum f_d (f_d - 1) - what chance would give) / f, over documents d
+`t_tail`              p of G2 over the design effect: F with 1 and `degrees_of_freedom`, as the latter is an estimate
 ====================  ==========================================================================================
 """
 
@@ -25,7 +26,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from raregram.models.special import beta_log_odds, erfc
+from raregram.models.special import beta_log_cdf, beta_log_odds
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -34,6 +35,10 @@ ZERO = 0.5  # stands for a frequency of 0 where one is divided by
 SIMPLE_MATHS_K = 1.0  # per million
 DIRICHLET = 500.0  # sightings that the prior of Fightin' Words weighs
 OCTAVE_WEIGHT = 2.0  # documents that the mean design effect of an octave weighs
+OCTAVE_ROWS = 20  # of so many rows at least: the few most frequent ones share the octave below theirs
+FREEDOM = 2  # degrees of freedom of the design effect for each document,
+FREEDOM_OF_FEW = 4  # and for each of the side that has fewer, at most
+MOST_FREEDOM = 1000  # beyond, the tail is that of the normal distribution
 CORRELATION = 0.5  # of a word's rate with the length of documents, where there is much of it,
 LENGTH_DOUBT = 0.5  # and 4 times the square of a usual one
 TINY = 1e-9
@@ -156,6 +161,8 @@ def design_effect(
     total, m = np.maximum(f.sum(axis=1), 1), documents.sum(axis=1)
     raw = 1 + excess(f, squares, concentration).sum(axis=1) / total
     octave = np.log2(total).astype(np.int64)
+    filled = np.cumsum(np.bincount(octave)[::-1])[::-1] >= OCTAVE_ROWS  # with the octaves above
+    octave = np.minimum(octave, np.flatnonzero(filled).max(initial=0))
     mean = (np.bincount(octave, raw) / np.maximum(np.bincount(octave), 1))[octave]
     pulled = (m * raw + weight * mean) / (m + weight)
     unequal = 1 - 1 / np.maximum(np.mean(all_documents * concentration), 1)  # 0 if all documents have the same length
@@ -177,13 +184,40 @@ def small_sample(f: Ints, design: Floats, n_a: float, n_b: float) -> Floats:
     return np.asarray(1 + (total / n_a + total / n_b - 1) * design / (6 * np.maximum(f, 1)))
 
 
-def chi_square_tail(x: Floats) -> Floats:
-    """Return the probability that a chi-square variable of one degree of freedom is above x.
+def degrees_of_freedom(concentration: Floats) -> float:
+    """Return those of the design effect, by the documents that it is known from, however many rows share them.
 
-    >>> chi_square_tail(np.array([3.841459])).round(6).tolist()
-    [0.05]
+    Documents of unequal length count for fewer of equal length: 1 / concentration. Both factors were chosen by random
+    documents of one corpus on both sides: twice as many as of a variance, as the mean of the octave helps, and a
+    limit where there are few beside many. A list of frequencies has no documents, and so no concentration.
+
+    >>> [degrees_of_freedom(1 / np.array(sides)) for sides in ([2, 2], [30, 50], [1, 200], [1, 1])]
+    [4.0, 120.0, 4.0, 1.0]
     """
-    return erfc(np.sqrt(x / 2))
+    documents = 1 / concentration[concentration > 0]
+    most = min(FREEDOM_OF_FEW * documents.min(initial=MOST_FREEDOM), MOST_FREEDOM)
+    return float(np.clip(FREEDOM * (documents - 1).sum(), 1, most))
+
+
+def t_tail(square: Floats, freedom: float) -> Floats:
+    """Return the probability that the square of Student's t is above this: F with 1 and so many degrees of freedom.
+
+    >>> t_tail(np.array([3.841459, 18.512821]), 2).round(3).tolist()
+    [0.189, 0.05]
+    """
+    log_odds = math.log(freedom) - np.log(np.maximum(square, TINY**3))
+    halves = np.full(len(square), freedom / 2), np.full(len(square), 0.5)
+    return np.asarray(np.minimum(np.exp(beta_log_cdf(log_odds, *halves)), 1))
+
+
+def t_quantile(outside: float, freedom: float) -> float:
+    """Return how far Student's t goes to both sides, so that this probability is outside; at most a half.
+
+    >>> round(t_quantile(0.05, 2), 3), round(t_quantile(0.05, 100), 3)
+    (4.303, 1.984)
+    """
+    log_odds = beta_log_odds(outside, np.array([freedom / 2]), np.array([0.5]))[0]
+    return math.sqrt(freedom * math.exp(-log_odds))
 
 
 def benjamini_hochberg(p: Floats) -> Floats:

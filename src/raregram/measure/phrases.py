@@ -18,14 +18,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from raregram.measure.keyness import Floats, Ints, design_effect
+from raregram.measure.keyness import Floats, Ints, degrees_of_freedom, design_effect, t_quantile
 from raregram.models.special import beta_interval, digamma, log_beta, trigamma
 
 FITTED_ROWS = 5_000  # of each length, at most
 NEUTRAL = 1.0  # sightings with the ratio 1 that every prior has
 CAUTION = 4.0  # sightings with the ratio 1 that are added to the posterior for the ratio that is shown
 WEAK = 2.0  # sightings with the ratio 1 that are all the prior where rows are ranked
-Z = 1.645  # one-sided 95 %
+NORMAL = 1.96  # standard deviations to both ends of a 95 % interval where the variance is known
 INSIDE = 0.8  # of an N-gram's sightings: so many within a longer one make it a part of that
 LARGEST_STRENGTH = 20.0  # logarithm
 
@@ -71,6 +71,7 @@ class Estimates:
     design: Floats  # (rows,)
     offset: float  # log(n_a / n_b)
     parameters: Floats
+    freedom: float  # degrees of freedom of the design effect
     single: bool = False  # whether these are single items
 
     def mean_and_variance(self, prior: Floats, less: Floats | float = 0.0) -> tuple[Floats, Floats]:
@@ -79,9 +80,12 @@ class Estimates:
         return digamma(a) - digamma(b) - self.offset, trigamma(a) + trigamma(b)
 
     def interval(self) -> tuple[Floats, Floats]:
-        """Return both ends of the 95 % interval of the log ratio."""
-        low, high = beta_interval(*(self.x + self.prior).T)
-        return low - self.offset, high - self.offset
+        """Return both ends of the 95 % interval of the log ratio; the fewer documents, the wider."""
+        ends = beta_interval(*(self.x + self.prior).T)
+        mean, _ = self.mean_and_variance(self.prior)
+        wider = max(t_quantile(0.05, self.freedom) / NORMAL, 1)
+        low, high = (mean + wider * (end - self.offset - mean) for end in ends)
+        return low, high
 
     def shown(self, low: Floats, high: Floats) -> Floats:
         """Return the log ratio that is shown: the log odds of the posterior mean, with a few more neutral sightings.
@@ -98,7 +102,7 @@ class Estimates:
         It is that of the row's own sightings, but no more than the ratio that is shown, which knows its parts, too.
         """
         mean, variance = self.mean_and_variance(neutral(self.offset, WEAK))
-        own = np.maximum(np.abs(mean) - Z * np.sqrt(variance), 0)
+        own = np.maximum(np.abs(mean) - t_quantile(0.1, self.freedom) * np.sqrt(variance), 0)
         shown = np.sign(mean) * self.shown(*self.interval())
         return np.asarray(np.sign(mean) * np.clip(shown, 0, own) + 0.0)  # no -0.0
 
@@ -146,7 +150,8 @@ def estimate(lengths: Sequence[Rows], parts: Sequence[Parts | None]) -> list[Est
         parameters = _fit(x, features, evidence, offset)
         log_odds, log_strength = _linear(parameters, features, evidence, offset)
         prior = _shapes(log_odds, log_strength, offset)
-        done.append(Estimates(x, prior, design, offset, parameters, of_rows is None))
+        freedom = degrees_of_freedom(rows.concentration)
+        done.append(Estimates(x, prior, design, offset, parameters, freedom, of_rows is None))
     return done
 
 
@@ -175,7 +180,7 @@ def _features(
 
 def _without(f: Ints, row: Order, part: Estimates) -> tuple[Floats, Floats]:
     """Return mean and variance of a part's log ratio without the sightings of the N-grams that it is a part of."""
-    less = Estimates(part.x[row], part.prior[row], part.design[row], part.offset, part.parameters)
+    less = Estimates(part.x[row], part.prior[row], part.design[row], part.offset, part.parameters, part.freedom)
     return less.mean_and_variance(less.prior, f / less.design[:, None])
 
 

@@ -1,4 +1,4 @@
-"""Special functions of arrays that NumPy does not have: gamma and its derivatives, erfc, the beta distribution."""
+"""Special functions of arrays that NumPy does not have: gamma and its derivatives, the beta distribution."""
 
 from __future__ import annotations
 
@@ -22,12 +22,6 @@ TINY = 1e-16
 CHUNK = 4096  # rows whose quantiles are found together
 NEWTON_STEPS = 60
 FRACTION_STEPS = 2_000  # of the continued fraction, which needs about the root of the larger shape
-
-
-def erfc(x: npt.ArrayLike) -> Floats:
-    """Return the complementary error function."""
-    array = np.asarray(x, dtype=np.float64)
-    return np.fromiter(map(math.erfc, array.ravel().tolist()), np.float64, array.size).reshape(array.shape)
 
 
 def log_gamma(x: Floats) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from raregram.show.comparison.page import Lines, page
 from raregram.show.comparison.plot import plot_comparison
 from raregram.show.write import write_results
 
+Samples = Sequence[Mapping[str, Concordance]]
+
 PAGE = "index.html"
 LINES = 12  # of a row and a corpus
 WITH_LINES: dict[KeywordKind, int] = {"positive": 500, "negative": 500, "lockword": 150}  # rows
@@ -31,17 +33,13 @@ def rows_with_lines(table: pa.Table) -> list[str]:
     return [ngram for some in zip_longest(*kinds) for ngram in some if ngram is not None]
 
 
-def with_rest(
-    samples: Mapping[str, Mapping[str, Concordance]], names: tuple[str, str], ngrams: Iterable[str]
-) -> Lines:
-    """Return the lines of two corpora; one that is no sample is all of the others together."""
-    others = [names[1]] if names[1] in samples else [name for name in samples if name != names[0]]
-    none = Concordance()
+def lines_of(a: Samples, b: Samples, ngrams: Iterable[str]) -> Lines:
+    """Return the lines of two corpora, each of which is one or more samples; nothing if there is none of either."""
 
-    def of(sample: str, ngram: str) -> Concordance:
-        return samples.get(sample, {}).get(ngram, none)
+    def of(samples: Samples, ngram: str) -> Concordance:
+        return sum((sample[ngram] for sample in samples), Concordance())
 
-    return {n: (of(names[0], n), sum((of(name, n) for name in others), none)) for n in ngrams} if samples else {}
+    return {ngram: (of(a, ngram), of(b, ngram)) for ngram in ngrams} if a or b else {}
 
 
 def write_comparison(comparison: Comparison, lines: Lines, folder: Path) -> Path:

@@ -83,7 +83,8 @@ function drawHead() {
   const { names, tokens, rows } = facts;
   $("names").append(...names.flatMap((name, side) => [...(side ? [" ", make("span", { class: "soft" }, "against"), " "] : []), make("span", { class: "ab"[side] }, make("i"), make("bdi", {}, shown(name)), " ",
     make("small", { class: "soft" }, `${count(tokens[side])} words${facts.documents[side] ? `, ${count(facts.documents[side])} documents` : ""}`))]));
-  $("note").textContent = rows > table.ngram.length ? `The table has ${count(rows)} rows; this page shows the ${count(table.ngram.length)} with the strongest evidence. All of them are in table.csv and table.parquet.` : "";
+  $("note").textContent = facts.caution && `Caution: ${facts.caution}. `;
+  if (rows > table.ngram.length) $("note").textContent += `The table has ${count(rows)} rows; this page shows the ${count(table.ngram.length)} with the strongest evidence. All of them are in table.csv and table.parquet.`;
   $("kinds").append(...Object.entries(KINDS).map(([kind, text]) => make("button", { type: "button", "data-kind": kind, onclick: () => choose({ kind, ...direction(state.key, kind) }) }, named(text))));
   const longest = table.length.reduce((a, b) => Math.max(a, b), 0);
   $("lengths").append(...Array.from({ length: longest + 1 }, (_, length) => make("button", { type: "button", "data-length": length, onclick: () => choose({ length }) }, length ? `${length}` : "all")));

@@ -85,7 +85,7 @@ def _hash(text: str) -> str:
 def _head(comparison: Comparison, table: pa.Table) -> dict[str, Any]:
     columns: dict[str, Any] = {name: table[name].to_pylist() for name in AS_THEY_ARE}
     columns |= {name: _rounded(table, name, digits) for name, digits in DIGITS.items()}
-    facts = {"names": comparison.names, "tokens": comparison.tokens, "documents": comparison.documents}
+    facts = {name: getattr(comparison, name) for name in ("names", "tokens", "documents", "caution")}
     scales = [_per_sighting(comparison.table, side) for side in ("a", "b")]
     return {**facts, "rows": len(comparison.table), "per_sighting": scales, "columns": columns}
 
