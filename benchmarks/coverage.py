@@ -67,8 +67,7 @@ def judge(articles: pa.Table, counting: dict[str, Any], seed: int) -> Iterator[t
     fitted = rg.count(articles[:half], targets=TARGETS, folds=5, **counting)
     side, n = counting.get("side", "left"), counting["n"]
     other = rg.count(articles[half:], targets=TARGETS, documents=True, **counting)
-    totals = other.totals.reshape(3, -1)  # contexts, documents, squared contexts; in all and at each target
-    concentration = totals[2:, 0] / totals[0, 0] ** 2.0
+    totals = other.totals.reshape(4, -1)  # contexts, documents, squares, products; in all and at each target
     for target in TARGETS:
         model, found = rg.fit(fitted, target), []
         at_target = totals[0, other.column(target)]
@@ -76,8 +75,9 @@ def judge(articles: pa.Table, counting: dict[str, Any], seed: int) -> Iterator[t
         for length in range(1, min(LONGEST, n) + 1):
             rows = other.rows[suffix(length, n, side)].at_least(LEAST_SEEN)
             contexts = [[other.items[code].as_py() for code in key] for key in rows.keys.tolist()]
-            f, documents, squares = rows.values.reshape(len(rows), 3, -1)[:, :, [other.column(target)]].swapaxes(0, 1)
-            design = keyness.design_effect(f, documents, squares, concentration, totals[1:2, 0])
+            of_target = rows.values.reshape(len(rows), 4, -1)[:, :, [other.column(target)]]
+            f, documents, squares, products = of_target.swapaxes(0, 1)
+            design = keyness.design_effect(f, documents, squares, products, totals[:3, :1])
             covered = cover(model.with_interval(contexts), rows.values[:, 0], f[:, 0], design, odds, seed)
             expected = model.estimator.evidence(model.encode(contexts))
             found.append((np.zeros(len(rows)) if expected is None else expected, covered))

@@ -129,16 +129,18 @@ class Counter:
             columns = []
             for of_side in (0, 1):
                 here = side[document] == of_side
-                columns.append([np.bincount(ngram[here], weights, len(self.keys[k])) for weights in _powers(f[here])])
-            sums = np.array(columns).astype(np.int64)  # (sides, 3, N-grams)
+                sums_of = (*_powers(f[here]), f[here] * size[document[here]])
+                columns.append([np.bincount(ngram[here], weights, len(self.keys[k])) for weights in sums_of])
+            sums = np.array(columns).astype(np.int64)  # (sides, 4, N-grams)
             frequent = (sums[:, 1].sum(axis=0) >= min_count) & (sums[:, 0].sum(axis=0) >= 2)
             keep = np.flatnonzero(frequent) if chosen is None else chosen[k]
-            documents, f_of, squares = (np.ascontiguousarray(sums[:, power, keep].T) for power in range(3))
-            sizes = np.array([size[side == of_side].sum() for of_side in (0, 1)])
-            concentration = np.array([(size[side == s].astype(float) ** 2).sum() for s in (0, 1)]) / sizes**2.0
-            all_documents = np.array([np.count_nonzero(side == of_side) for of_side in (0, 1)])
+            documents, f_of, squares, products = (
+                np.ascontiguousarray(column[:, keep].T) for column in sums.swapaxes(0, 1)
+            )
+            of_sides = [size[side == of_side] for of_side in (0, 1)]
+            totals = np.array([(sizes.sum(), len(sizes), sizes @ sizes) for sizes in of_sides]).T
             keys = self.keys[k][keep].astype(np.int32)
-            every.append(Rows(keys, f_of, documents, squares, sizes, all_documents, concentration))
+            every.append(Rows(keys, f_of, documents, squares, products, totals[0], totals))
             which.append(keep)
         return every, which
 
@@ -203,11 +205,11 @@ def null(documents: list[list[str]], size: int, longest: int, seed: int) -> dict
     every, _ = Counter([documents[number] for number in chosen.tolist()], longest).rows(np.arange(2 * size) % 2, 5)
     squares = []
     for rows in every:
-        spread = (rows.f, rows.documents, rows.squares, rows.concentration, rows.all_documents)
-        design, sizes = keyness.design_effect(*spread), (float(rows.sizes[0]), float(rows.sizes[1]))
+        sums = (rows.f, rows.documents, rows.squares, rows.products, rows.totals)
+        design, sizes = keyness.design_effect(*sums), (float(rows.sizes[0]), float(rows.sizes[1]))
         williams = keyness.small_sample(rows.f.sum(axis=1), design, *sizes)
         squares.append(keyness.g2(rows.f[:, 0], rows.f[:, 1], *sizes) / design / williams)
-    freedom, square = keyness.degrees_of_freedom(every[0].concentration), np.concatenate(squares)
+    freedom, square = keyness.degrees_of_freedom(every[0].totals), np.concatenate(squares)
     return {"F": discoveries(square, freedom), "chi-square": discoveries(square, None)}
 
 

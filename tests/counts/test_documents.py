@@ -25,10 +25,11 @@ TARGETS = ("LOC", "PER")
 
 
 def by_hand(source, lengths, n=3, side="left"):
-    """Return frequencies, documents and squares of suffixes, in all and at each target, from dictionaries."""
-    found = defaultdict(lambda: np.zeros((3, 1 + len(TARGETS)), dtype=np.int64))
+    """Return frequencies, documents, squares and products of suffixes, from dictionaries."""
+    found = defaultdict(lambda: np.zeros((4, 1 + len(TARGETS)), dtype=np.int64))
     for document in source:
         items, in_document = document["items"], defaultdict(Counter)
+        size = max(len(items) - n + 1, 0)
         for start in range(len(items) - n + 1):
             boundary = start + n if side == "left" else start
             names = {
@@ -39,7 +40,7 @@ def by_hand(source, lengths, n=3, side="left"):
                 in_document[tuple(key)].update([0, *(1 + TARGETS.index(name) for name in names)])
         for key, frequency in in_document.items():
             for column, times in frequency.items():
-                found[key][:, column] += (times, 1, times * times)
+                found[key][:, column] += (times, 1, times * times, times * size)
     return {key: values.ravel().tolist() for key, values in found.items()}
 
 
@@ -110,18 +111,18 @@ def test_a_long_document_is_one(tmp_path):
     for threads in (1, 3):
         job = CountJob(([str(tmp_path)], None, None), settings, Options(batch_bytes=100_000), memory_limit=1 << 24)
         counts = job.collect(threads)
-        assert counts.totals.tolist() == [97_003, 2, 97_000**2 + 9]
+        assert counts.totals.tolist() == [97_003, 2, 97_000**2 + 9, 97_000**2 + 9]
         rows = dict(contents(counts)[counts.whole])
-        assert rows["x",] == [2, 1, 4]
-        assert rows["w5",] == [1_000, 1, 1_000_000]
+        assert rows["x",] == [2, 1, 4, 6]
+        assert rows["w5",] == [1_000, 1, 1_000_000, 97_000_000]
 
 
 def test_two_samples_have_documents_of_their_own():
     counts = rg.count(
         numerator=[{"text": "a a b"}], denominator=[{"text": "a c"}, {"text": "c"}], n=1, documents=True
     )
-    assert counts.totals.tolist() == [6, 3, 3, 1, 14, 9]
-    assert dict(contents(counts)[counts.whole])["a",] == [3, 2, 2, 1, 5, 4]
+    assert counts.totals.tolist() == [6, 3, 3, 1, 14, 9, 14, 9]
+    assert dict(contents(counts)[counts.whole])["a",] == [3, 2, 2, 1, 5, 4, 8, 6]
 
 
 def test_frequencies_have_no_documents(tmp_path):
@@ -130,13 +131,13 @@ def test_frequencies_have_no_documents(tmp_path):
         rg.count(str(tmp_path / "t.csv"), documents=True)
 
 
-@pytest.mark.parametrize(("column", "value"), [(1, 3), (1, -1), (2, 2), (2, 27)])
+@pytest.mark.parametrize(("column", "value"), [(1, 3), (1, -1), (2, 2), (2, 27), (3, 4), (3, 27)])
 def test_a_file_whose_documents_cannot_be_is_refused(tmp_path, column, value):
-    """Too many documents, fewer than none, a sum of squares below the frequency, and one above that of all."""
+    """Too many documents, fewer than none, sums of squares and of products that are too small or too large."""
     counts = rg.count([{"text": "a a a b b"}, {"text": "b"}], n=1, targets=[], spans=["units"], documents=True)
-    assert counts.totals.tolist() == [6, 2, 26]
+    assert counts.totals.tolist() == [6, 2, 26, 26]
     rows = counts.rows[counts.whole]
-    assert rows.values.tolist() == [[3, 1, 9], [3, 2, 5]]
+    assert rows.values.tolist() == [[3, 1, 9, 15], [3, 2, 5, 11]]
     values = rows.values.copy()
     values[1, column] = value
     counts.with_rows([replace(rows, values=values)]).save(tmp_path / "t.counts")

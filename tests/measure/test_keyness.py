@@ -112,24 +112,26 @@ def clumped(rng, rows, documents, clump):
     return clump * rng.poisson(20 / clump / documents / 2, size=(rows, documents, 2))
 
 
-def summed(f):
-    return f.sum(axis=1), (f > 0).sum(axis=1), (f * f).sum(axis=1)
+def summed(f, size=500):
+    """Return the sums over documents of one size, and their totals."""
+    documents = f.shape[1]
+    totals = np.array([[documents * size] * 2, [documents] * 2, [documents * size * size] * 2])
+    return f.sum(axis=1), (f > 0).sum(axis=1), (f * f).sum(axis=1), f.sum(axis=1) * size, totals
 
 
 @pytest.mark.parametrize("clump", [1, 2, 4])
 def test_the_design_effect_of_clumps_is_their_size(clump):
-    f, documents, squares = summed(clumped(np.random.default_rng(0), 2000, 200, clump))
-    design = keyness.design_effect(f, documents, squares, np.full(2, 1 / 200), np.array([200, 200]))
+    design = keyness.design_effect(*summed(clumped(np.random.default_rng(0), 2000, 200, clump)))
     assert design.mean() == pytest.approx(clump, rel=0.05)
 
 
 @pytest.mark.parametrize("clump", [1, 2, 4])
 def test_g2_over_the_design_effect_holds_its_level_where_g2_does_not(clump):
-    f, documents, squares = summed(clumped(np.random.default_rng(1), 4000, 200, clump))
-    design = keyness.design_effect(f, documents, squares, np.full(2, 1 / 200), np.array([200, 200]))
+    f, *others, totals = summed(clumped(np.random.default_rng(1), 4000, 200, clump))
+    design = keyness.design_effect(f, *others, totals)
     g2 = keyness.g2(*f.T, 1e5, 1e5)
     ours = g2 / design / keyness.small_sample(f.sum(axis=1), design, 1e5, 1e5)
-    assert 0.035 < (keyness.t_tail(ours, keyness.degrees_of_freedom(np.full(2, 1 / 200))) < 0.05).mean() < 0.065
+    assert 0.035 < (keyness.t_tail(ours, keyness.degrees_of_freedom(totals)) < 0.05).mean() < 0.065
     if clump > 1:
         assert (scipy.stats.chi2.sf(g2, 1) < 0.05).mean() > 0.12
 
@@ -137,8 +139,23 @@ def test_g2_over_the_design_effect_holds_its_level_where_g2_does_not(clump):
 def test_a_difference_between_the_corpora_is_no_clumping():
     f = np.zeros((500, 100, 2), dtype=np.int64)
     f[:, :, 0] = np.random.default_rng(2).poisson(0.4, size=(500, 100))
-    design = keyness.design_effect(*summed(f), np.full(2, 1 / 100), np.array([100, 100]))
+    design = keyness.design_effect(*summed(f))
     assert design.mean() == pytest.approx(1, abs=0.1)
+
+
+def test_documents_of_unequal_size_are_no_clumping():
+    """Also of words that long documents use more often than short ones, as far as that is not chance."""
+    rng = np.random.default_rng(6)
+    sizes = rng.choice([50, 500, 5000], (100, 2))
+    f = rng.poisson(0.002 * sizes, size=(800, 100, 2))
+    totals = np.array([sizes.sum(axis=0), [100, 100], (sizes**2).sum(axis=0)])
+    sums = f.sum(axis=1), (f > 0).sum(axis=1), (f * f).sum(axis=1), (f * sizes).sum(axis=1)
+    assert keyness.design_effect(*sums, totals).mean() == pytest.approx(1, abs=0.1)
+    # The exact sum over documents, row by row, where nothing is shared with other rows.
+    exact = ((f - f.sum(axis=1, keepdims=True) / totals[0] * sizes) ** 2 * 100 / 99).sum(axis=(1, 2)) / f.sum(
+        axis=(1, 2)
+    )
+    np.testing.assert_allclose(keyness.design_effect(*sums, totals, weight=0.0), np.maximum(exact, 1), rtol=1e-9)
 
 
 def rosen(x):
@@ -153,7 +170,7 @@ def words(f):
     """Return words alone, each sighting in a document of its own."""
     many = np.array([10**6, 10**6])
     keys = np.arange(len(f), dtype=np.int32)[:, None]
-    return Rows(keys, f, f.copy(), f.copy(), many, many, np.full(2, 1e-6))
+    return Rows(keys, f, f.copy(), f.copy(), f.copy(), many, np.stack([many] * 3))
 
 
 @pytest.mark.parametrize("strength", [3.0, 30.0])

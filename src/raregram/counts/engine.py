@@ -27,7 +27,7 @@ from raregram.atomic import temporary_base, write_errors_named
 from raregram.corpus.labels import check_labels
 from raregram.counts.encode import ONCE, Encoded, Weight
 from raregram.counts.kernel import Batch, CountSettings, Layer, count_units, count_windows, windows_of
-from raregram.counts.rows import SpanRows, add_up_suffixes, from_boundary, join_rows, spread
+from raregram.counts.rows import SpanRows, add_up_suffixes, from_boundary, join_rows, with_document_frequencies
 from raregram.counts.spans import Span, unit_spans
 from raregram.counts.storage import SpanTable, fold_names
 from raregram.counts.table import Ints, check_total, counts_columns
@@ -163,19 +163,30 @@ class Corpus:
             totals[fold] += windows * matrix[kind]
         if not self.settings.documents:
             return totals
-        groups = np.zeros((2, *totals.shape), dtype=np.int64)
-        frequency, fold_of = np.zeros(self.begun, dtype=np.int64), np.zeros(self.begun, dtype=np.int8)
+        groups = np.zeros((3, *totals.shape), dtype=np.int64)
+        fold_of = np.zeros(self.begun, dtype=np.int8)
+        for batch in self._batches():
+            fold_of[batch.document] = batch.fold or 0
         for column, times in enumerate(matrix.T):  # one by one, since there may be many documents
-            frequency[:] = 0
-            for batch in self._batches():
-                first = int(batch.document[0])
-                found = np.bincount(batch.documents() - first, times[batch.weights(batch.starts())])
-                frequency[first : first + len(found)] += found.astype(np.int64)
-                fold_of[batch.document] = batch.fold or 0
+            frequency = self._document_totals(times) if column else self.document_sizes
             for fold in range(len(totals)):
-                f = frequency[fold_of == fold]
-                groups[:, fold, column] = np.count_nonzero(f), f @ f
+                f, sizes = frequency[fold_of == fold], self.document_sizes[fold_of == fold]
+                groups[:, fold, column] = np.count_nonzero(f), f @ f, f @ sizes
         return np.hstack([totals, *groups])
+
+    @cached_property
+    def document_sizes(self) -> Ints:
+        """The number of contexts of each document."""
+        return self._document_totals(self._matrix()[:, 0] + 1)
+
+    def _document_totals(self, times: Ints) -> Ints:
+        """Return the number of contexts of each document, given how often a window of each weight counts."""
+        total = np.zeros(self.begun, dtype=np.int64)
+        for batch in self._batches():
+            first = int(batch.document[0])
+            found = np.bincount(batch.documents() - first, times[batch.weights(batch.starts())])
+            total[first : first + len(found)] += found.astype(np.int64)
+        return total
 
     def table(self, only: Span | None = None, keep_rare: bool = False) -> SpanTable:
         """Count all spans that a table stores, or only one; the rows come as a stream.
@@ -264,7 +275,8 @@ class Corpus:
     def _spread(self, layer: Layer, spans: Iterable[Span]) -> Iterator[SpanRows]:
         """Count spans with their document frequencies; a document is one more part of a key, and then added up."""
         for span in spans:
-            of_documents = map(spread, self._count_ranges(layer, span))
+            add_sums = partial(with_document_frequencies, sizes=self.document_sizes, side=self.settings.side)
+            of_documents = map(add_sums, self._count_ranges(layer, span))
             lengths = {span.width + bool(self.settings.folds)}
             yield from add_up_suffixes(of_documents, lengths, self.settings.n, self.settings.side)
 
@@ -287,7 +299,7 @@ class Corpus:
         sizes = np.zeros(len(layer.names), dtype=np.int64)
         for batch in self._batches():
             sizes += np.bincount(codes[batch.codes[batch.starts() + first]], minlength=len(sizes))
-        columns = int(weights.shape[1]) * (3 if self.settings.documents else 1)
+        columns = int(weights.shape[1]) * (4 if self.settings.documents else 1)
         windows, needed = sum(self.windows.values()), 20 * span.width + 8 * columns + 48
         capacity = max(self.memory_limit // 8 // self.threads // needed, SMALLEST_RANGE, windows // MOST_RANGES)
         return self._cut(pieces, sizes, 0, capacity, weights)

@@ -109,7 +109,7 @@ class Combined:
         """Raise if a subtraction took away what was never there."""
         # A target's contexts are among all contexts, before and after.
         names = ("all", *self.tables[0].targets)
-        groups = part.values.reshape(len(part), -1, len(names))  # frequencies, documents and squares
+        groups = part.values.reshape(len(part), -1, len(names))  # frequencies, documents, squares, products
         bad = np.argwhere((groups < 0) | (groups > groups[:, :, :1]))
         if len(bad):
             row, group, column = bad[0]

@@ -161,14 +161,19 @@ class CountRows(Mapping[Span, SpanRows]):
                 yield part[np.isin(from_boundary(part.keys, self.side)[:, -1], self.chosen)]
 
 
-def spread(rows: SpanRows) -> SpanRows:
-    """Return rows of single documents with document frequencies: frequencies, whether there are any, and squares.
+def with_document_frequencies(rows: SpanRows, sizes: npt.NDArray[np.int64], side: str) -> SpanRows:
+    """Return rows of single documents, whose index is the last of a key, with what is added up over documents.
 
-    >>> spread(SpanRows(Span("item", 0, 1), np.array([[5]]), np.array([[3, 0]]))).values
-    array([[3, 0, 1, 0, 9, 0]])
+    These are the frequencies, whether there are any, their squares, and their products with the number of contexts
+    of the document, `sizes`.
+
+    >>> rows = SpanRows(Span("item", 0, 1), np.array([[5, 1]]), np.array([[3, 0]]))  # the item 5 in the document 1
+    >>> with_document_frequencies(rows, np.array([8, 20]), "right").values
+    array([[ 3,  0,  1,  0,  9,  0, 60,  0]])
     """
     f = rows.values
-    return SpanRows(rows.span, rows.keys, np.hstack([f, f > 0, f * f]))
+    size = sizes[from_boundary(rows.keys, side)[:, -1:]]
+    return SpanRows(rows.span, rows.keys, np.hstack([f, f > 0, f * f, f * size]))
 
 
 def stored_spans(spans: Sequence[Span], min_count: int, documents: bool = False) -> list[Span]:

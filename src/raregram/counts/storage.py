@@ -48,7 +48,7 @@ from raregram.remote import PathLike, RemotePath, as_path, is_remote
 from raregram.text.tokenize import buffers_of
 from raregram.text.vocabulary import Codes, build_vocabulary
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 ROW_GROUP = 1 << 20  # values written at a time
 ROW_BYTES = 32  # that a row takes in memory, at least
 MOST_PACKED = 1000  # bytes in memory for one on disk: rows differ from each other, so they cannot be packed so well
@@ -261,7 +261,8 @@ def check_rows(columns: Sequence[npt.NDArray[Any]], header: Mapping[str, Any]) -
 def are_within(columns: Sequence[npt.NDArray[Any]], totals: Sequence[int], width: int) -> bool:
     """Whether frequencies, in all and at each target, can be those of so many contexts.
 
-    `width` columns are a group: frequencies and, where there are any, numbers of documents and sums of squares.
+    `width` columns are a group: frequencies and, where there are any, numbers of documents, sums of squares and of
+    products with the documents' sizes.
     """
     of_all, groups = columns[0], [columns[first : first + width] for first in range(0, len(columns), width)]
     return (
@@ -281,7 +282,7 @@ def are_within(columns: Sequence[npt.NDArray[Any]], totals: Sequence[int], width
 def _ordered(groups: Sequence[Sequence[npt.NDArray[Any]]], column: int) -> list[npt.NDArray[Any]]:
     """Return the columns of the groups in their order: a span is in at most so many documents as it was seen."""
     f, *others = (group[column] for group in groups)
-    return [others[0], f, others[1]] if others else [f]
+    return [others[0], f, *others[1:]] if others else [f]
 
 
 def _is_below(less: npt.NDArray[Any], more: npt.NDArray[Any]) -> bool:

@@ -369,7 +369,7 @@ class Counts:
         """
         names, width = target_names(targets), 1 + len(self.targets)
         chosen = [0, *(1 + self.targets.index(name) if name in self.targets else -1 for name in names)]
-        firsts = range(0, len(self.totals), width)  # of frequencies, documents and squares
+        firsts = range(0, len(self.totals), width)  # of frequencies, documents, squares and products
         columns = [first + column if column >= 0 else -1 for first in firsts for column in chosen]
         rows = [SpanRows(part.span, part.keys, _pick(part.values, columns)) for part in self._stored_parts()]
         folds = tuple(tuple(_pick(np.array(totals), columns).tolist()) for totals in self.folds)
@@ -454,10 +454,10 @@ def counts_columns(targets: Sequence[str], documents: bool = False) -> tuple[str
     """Return the names of the value columns of a count file.
 
     >>> counts_columns(["LOC"], documents=True)
-    ('total', 'f_LOC', 'documents', 'documents_LOC', 'squares', 'squares_LOC')
+    ('total', 'f_LOC', 'documents', 'documents_LOC', 'squares', 'squares_LOC', 'products', 'products_LOC')
     """
     columns = ["total", *(f"f_{target}" for target in targets)]
-    for group in ("documents", "squares") if documents else ():
+    for group in ("documents", "squares", "products") if documents else ():
         columns += [group, *(f"{group}_{target}" for target in targets)]
     return tuple(columns)
 

@@ -266,7 +266,7 @@ def _two_names(names: Sequence[str]) -> tuple[str, str]:
 def _as_sample(counts: Counts, numerator: bool) -> Counts:
     """Return a table with one target, to which all of its contexts belong, or none."""
     plain = counts.with_targets([])
-    factor = np.array([1, int(numerator)] * 3)
+    factor = np.array([1, int(numerator)] * 4)
 
     def both(values: Ints) -> Ints:
         return np.asarray(np.repeat(values, 2, axis=-1) * factor)
@@ -337,14 +337,13 @@ def _rows(counts: Counts, pair: Pair, length: int, limits: Limits) -> Rows:
     values = _of_pair(found.values, counts, pair)  # (rows, groups, 2)
     keep = ~pads & (values[:, 0].sum(axis=1) >= limits[0]) & (values[:, 1].sum(axis=1) >= limits[1])
     totals = _of_pair(counts.totals[None], counts, pair)[0]
-    f, documents, squares = (np.ascontiguousarray(group[keep]) for group in values.transpose(1, 0, 2))
-    concentration = totals[2] / np.maximum(totals[0], 1.0) ** 2
-    return Rows(found.keys[keep], f, documents, squares, totals[0] - padded[0], totals[1], concentration)
+    f, documents, squares, products = (np.ascontiguousarray(group[keep]) for group in values.transpose(1, 0, 2))
+    return Rows(found.keys[keep], f, documents, squares, products, totals[0] - padded[0], totals[:3])
 
 
 def _of_pair(values: Ints, counts: Counts, pair: Pair) -> Ints:
-    """Return frequencies, documents and squares of two samples: (rows, 3, 2)."""
-    groups = values.reshape(len(values), 3, 1 + len(counts.targets))
+    """Return frequencies, documents, squares and products of two samples: (rows, 4, 2)."""
+    groups = values.reshape(len(values), 4, 1 + len(counts.targets))
     first = groups[:, :, counts.column(pair[0])]
     second = groups[:, :, 0] - first if pair[1] is None else groups[:, :, counts.column(pair[1])]
     return np.stack([first, second], axis=2)
@@ -384,15 +383,17 @@ def _with_list(counts: Counts, words: Mapping[str, int], named: tuple[str, str],
     rows = _rows(_as_sample(counts, True), (NUMERATOR, None), 1, (1, 1))
     known = counts.items.take(pa.array(rows.keys[:, 0])).to_pylist()
     others = sorted(set(words).difference(known))
-    f, documents, squares = (
-        np.vstack([group, np.zeros((len(others), 2), dtype=np.int64)])
-        for group in (rows.f, rows.documents, rows.squares)
+    none = np.zeros((len(others), 2), dtype=np.int64)
+    f = np.vstack([rows.f, none])
+    documents, squares, products = (
+        np.vstack([group, none]) for group in (rows.documents, rows.squares, rows.products)
     )
     f[:, 1] = [words.get(word, 0) for word in (*known, *others)]
     keep = (f.sum(axis=1) >= limits[0]) & ((documents[:, 0] >= limits[1]) | (f[:, 0] == 0))
     sizes = np.array([rows.sizes[0], f[:, 1].sum()])
     keys = np.arange(len(f), dtype=np.int32)[:, None]
-    merged = Rows(keys[keep], f[keep], documents[keep], squares[keep], sizes, rows.all_documents, rows.concentration)
+    sums = documents[keep], squares[keep], products[keep]
+    merged = Rows(keys[keep], f[keep], *sums, sizes, rows.totals)
     return _comparison(counts, pa.array([*known, *others], pa.string()), [merged], 1, named)
 
 

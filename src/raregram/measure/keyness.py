@@ -14,7 +14,7 @@ function              formula
 `odds_ratio`          (f_a / (n_a - f_a)) / (f_b / (n_b - f_b)), a frequency of 0 taken as 0.5
 `zeta`                share of A's documents that have it - share of B's (Burrows 2007, in the form with a difference)
 `fightin_words`       z-score of the log odds ratio with an informative Dirichlet prior (Monroe, Colaresi, Quinn 2008)
-`design_effect`       1 + (sum f_d (f_d - 1) - what chance would give) / f, over documents d
+`design_effect`       sum (f_d - r n_d)^2 / f over documents d with n_d N-grams, r = f / n
 `t_tail`              p of G2 over the design effect: F with 1 and `degrees_of_freedom`, as the latter is an estimate
 ====================  ==========================================================================================
 """
@@ -39,8 +39,6 @@ OCTAVE_ROWS = 20  # of so many rows at least: the few most frequent ones share t
 FREEDOM = 2  # degrees of freedom of the design effect for each document,
 FREEDOM_OF_FEW = 4  # and for each of the side that has fewer, at most
 MOST_FREEDOM = 1000  # beyond, the tail is that of the normal distribution
-CORRELATION = 0.5  # of a word's rate with the length of documents, where there is much of it,
-LENGTH_DOUBT = 0.5  # and 4 times the square of a usual one
 TINY = 1e-9
 
 
@@ -126,53 +124,34 @@ def fightin_words(f_a: Ints, f_b: Ints, n_a: float, n_b: float, prior: float = D
         return np.nan_to_num(delta / np.sqrt(1 / a + 1 / b), nan=0.0)
 
 
-def excess(f: Ints, squares: Ints, concentration: npt.ArrayLike) -> Floats:
-    """Return sum f_d (f_d - 1) minus what chance would give, per side.
-
-    Args:
-        f: (rows, sides) frequencies.
-        squares: (rows, sides) sums over documents of f_d squared.
-        concentration: (sides,) chance that two items of the side are of one document: sum of squared sizes over
-            the squared sum.
-    """
-    return np.asarray(squares - f - f * (f - 1.0) * np.asarray(concentration))
-
-
 def design_effect(
-    f: Ints, documents: Ints, squares: Ints, concentration: Floats, all_documents: Ints, weight: float = OCTAVE_WEIGHT
+    f: Ints, documents: Ints, squares: Ints, products: Ints, totals: Ints, *, weight: float = OCTAVE_WEIGHT
 ) -> Floats:
     """Return by how much clumping in documents widens the variance of each row's frequencies; at least 1.
 
-    The sides are looked at one by one, so that a difference between them is no clumping. What a row says weighs as
-    much as the documents that it is in, and the mean of the rows of about its frequency (an octave) `weight`.
-
-    Where documents differ in length, a word that short ones use more than long ones seems to clump less than it does,
-    and the other way round; nothing but the sums of f_d squared is known, so what chance gives is then known only
-    about. So the more of the sum chance gives, the more the mean of the octave counts.
+    With the rate r = f / n of a side, sum (f_d - r n_d)^2 = sum f_d^2 - 2 r sum f_d n_d + r^2 sum n_d^2 over its
+    documents estimates the variance of f, which would be f if items were independent. The sides are looked at
+    one by one, so that a difference between them is no clumping. What a row says weighs as much as the documents that
+    it is in, and the mean of the rows of about its frequency (an octave) `weight`.
 
     Args:
         f: (rows, sides) frequencies, like all that follows,
         documents: how many documents have it,
-        squares: sums over documents of squared frequencies.
-        concentration: (sides,) see `excess`.
-        all_documents: (sides,) number of documents.
+        squares: sums over documents of squared frequencies,
+        products: and of frequencies times the documents' sizes.
+        totals: (3, sides) sum of the documents' sizes, number of documents, sum of squared sizes.
         weight: of the octave's mean, in documents.
     """
     total, m = np.maximum(f.sum(axis=1), 1), documents.sum(axis=1)
-    raw = 1 + excess(f, squares, concentration).sum(axis=1) / total
+    n, all_documents, squared_sizes = totals.astype(np.float64)
+    rate = f / n
+    variance = (squares - 2 * rate * products + rate**2 * squared_sizes) * all_documents / (all_documents - 1)
+    raw = variance.sum(axis=1) / total
     octave = np.log2(total).astype(np.int64)
     filled = np.cumsum(np.bincount(octave)[::-1])[::-1] >= OCTAVE_ROWS  # with the octaves above
     octave = np.minimum(octave, np.flatnonzero(filled).max(initial=0))
     mean = (np.bincount(octave, raw) / np.maximum(np.bincount(octave), 1))[octave]
-    pulled = (m * raw + weight * mean) / (m + weight)
-    unequal = 1 - 1 / np.maximum(np.mean(all_documents * concentration), 1)  # 0 if all documents have the same length
-    chance = np.maximum((f * (f - 1.0) * concentration).sum(axis=1) / total, TINY)
-    clumping = np.maximum(mean - 1, TINY)
-    known = clumping / (clumping + LENGTH_DOUBT * unequal * chance)
-    # Less than chance gives: then the rate falls with the length, and so clumps at least by the square of this.
-    bias = CORRELATION * math.sqrt(unequal)
-    fall = bias - np.sqrt(np.clip(bias**2 + np.minimum(raw - 1, 0) / chance, 0, bias**2))
-    return np.asarray(np.maximum(np.maximum(known * pulled + (1 - known) * mean, 1), 1 + chance * fall**2))
+    return np.asarray(np.maximum((m * raw + weight * mean) / (m + weight), 1))
 
 
 def small_sample(f: Ints, design: Floats, n_a: float, n_b: float) -> Floats:
@@ -184,17 +163,18 @@ def small_sample(f: Ints, design: Floats, n_a: float, n_b: float) -> Floats:
     return np.asarray(1 + (total / n_a + total / n_b - 1) * design / (6 * np.maximum(f, 1)))
 
 
-def degrees_of_freedom(concentration: Floats) -> float:
+def degrees_of_freedom(totals: Ints) -> float:
     """Return those of the design effect, by the documents that it is known from, however many rows share them.
 
-    Documents of unequal length count for fewer of equal length: 1 / concentration. Both factors were chosen by random
+    Documents of unequal size count for fewer of equal size, n^2 / sum n_d^2. Both factors were chosen by random
     documents of one corpus on both sides: twice as many as of a variance, as the mean of the octave helps, and a
-    limit where there are few beside many. A list of frequencies has no documents, and so no concentration.
+    limit where there are few beside many. A list of frequencies has no documents. `totals` are as in `design_effect`.
 
-    >>> [degrees_of_freedom(1 / np.array(sides)) for sides in ([2, 2], [30, 50], [1, 200], [1, 1])]
+    >>> [degrees_of_freedom(np.array([sides, sides, sides])) for sides in ([2, 2], [30, 50], [1, 200], [1, 1])]
     [4.0, 120.0, 4.0, 1.0]
     """
-    documents = 1 / concentration[concentration > 0]
+    n, _, squared_sizes = totals[:, totals[1] > 0].astype(np.float64)
+    documents = n**2 / squared_sizes
     most = min(FREEDOM_OF_FEW * documents.min(initial=MOST_FREEDOM), MOST_FREEDOM)
     return float(np.clip(FREEDOM * (documents - 1).sum(), 1, most))
 

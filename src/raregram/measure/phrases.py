@@ -40,12 +40,17 @@ class Rows:
     f: Ints  # (rows, 2) frequencies, and so
     documents: Ints  # in how many documents
     squares: Ints  # sum over documents of squared frequencies
+    products: Ints  # sum over documents of the frequency times the document's size
     sizes: Ints  # (2,) number of N-grams of this length
-    all_documents: Ints  # (2,)
-    concentration: Floats  # (2,) chance that two N-grams of a corpus are of one document
+    totals: Ints  # (3, 2) sum of the documents' sizes, number of documents, sum of squared sizes
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    @property
+    def all_documents(self) -> Ints:
+        """The number of documents of each corpus."""
+        return np.asarray(self.totals[1])
 
     @property
     def length(self) -> int:
@@ -150,7 +155,7 @@ def estimate(lengths: Sequence[Rows], parts: Sequence[Parts | None]) -> list[Est
         parameters = _fit(x, features, evidence, offset)
         log_odds, log_strength = _linear(parameters, features, evidence, offset)
         prior = _shapes(log_odds, log_strength, offset)
-        freedom = degrees_of_freedom(rows.concentration)
+        freedom = degrees_of_freedom(rows.totals)
         done.append(Estimates(x, prior, design, offset, parameters, freedom, of_rows is None))
     return done
 
@@ -160,8 +165,8 @@ def _design(rows: Rows) -> Floats:
     known = np.flatnonzero(rows.all_documents > 1)
     if not len(known):
         return np.ones(len(rows))
-    spread = (rows.f[:, known], rows.documents[:, known], rows.squares[:, known])
-    return design_effect(*spread, rows.concentration[known], rows.all_documents[known])
+    sums = [column[:, known] for column in (rows.documents, rows.squares, rows.products, rows.totals)]
+    return design_effect(rows.f[:, known], *sums)
 
 
 def _features(
