@@ -504,7 +504,7 @@ def _of_all_rows(table: pa.Table, freedom: float) -> dict[str, Any]:
         [
             (q < LEVEL) & (column["conservative"] > 0),
             (q < LEVEL) & (column["conservative"] < 0),
-            (column["low"] > -LOCKED) & (column["high"] < LOCKED),
+            (q >= LEVEL) & (column["conservative"] == 0) & (column["low"] > -LOCKED) & (column["high"] < LOCKED),
         ],
         ["positive", "negative", "lockword"],
         "",

@@ -19,15 +19,20 @@ import numpy as np
 import numpy.typing as npt
 
 from raregram.measure.keyness import Floats, Ints, degrees_of_freedom, design_effect, t_quantile
-from raregram.models.special import beta_interval, digamma, log_beta, trigamma
+from raregram.models.special import beta_interval, beta_log_odds, digamma, log_beta, trigamma
 
 FITTED_ROWS = 5_000  # of each length, at most
 NEUTRAL = 1.0  # sightings with the ratio 1 that every prior has
 CAUTION = 4.0  # sightings with the ratio 1 that are added to the posterior for the ratio that is shown
 WEAK = 2.0  # sightings with the ratio 1 that are all the prior where rows are ranked
-NORMAL = 1.96  # standard deviations to both ends of a 95 % interval where the variance is known
+NORMAL = 1.96  # standard deviations to both ends of a 95 % interval where the variance is known,
+NORMAL_SIDE = 1.645  # and to one end with 5 % beyond it
+TINY = 1e-9
 INSIDE = 0.8  # of an N-gram's sightings: so many within a longer one make it a part of that
-LARGEST_STRENGTH = 20.0  # logarithm
+# Two samples of a language are never quite alike: a prior weighs at most so many sightings in the smaller corpus, which
+# is a standard deviation of 0.14 of the log ratio or more.
+MOST_SIGHTINGS = 100.0
+OUTLIERS = 1 / 20  # of the rows have a ratio of their own, whatever their parts say
 
 Order = npt.NDArray[np.intp]
 
@@ -72,7 +77,8 @@ class Estimates:
     """The posterior of the ratios of N-grams of one length, in nats."""
 
     x: Floats  # (rows, 2) frequencies over the design effect
-    prior: Floats  # (rows, 2) shapes of the prior
+    by_parts: Floats  # (rows, 2) shapes of the prior that the parts give,
+    prior: Floats  # and of the prior that is used, which gives way where the sightings contradict it
     design: Floats  # (rows,)
     offset: float  # log(n_a / n_b)
     parameters: Floats
@@ -105,18 +111,31 @@ class Estimates:
         """Return by what rows are ranked: the end of the interval nearer to 0, and 0 if it holds 0.
 
         It is that of the row's own sightings, but no more than the ratio that is shown, which knows its parts, too.
+        Where a corpus never has it, a normal distribution does not fit, and the exact limit of a binomial does.
         """
         mean, variance = self.mean_and_variance(neutral(self.offset, WEAK))
-        own = np.maximum(np.abs(mean) - t_quantile(0.1, self.freedom) * np.sqrt(variance), 0)
+        t = t_quantile(0.1, self.freedom)
+        own = np.maximum(np.abs(mean) - t * np.sqrt(variance), self._exact_limit(mean > 0, t / NORMAL_SIDE))
+        own = np.maximum(own, 0)
         shown = np.sign(mean) * self.shown(*self.interval())
         return np.asarray(np.sign(mean) * np.clip(shown, 0, own) + 0.0)  # no -0.0
+
+    def _exact_limit(self, in_a: npt.NDArray[np.bool_], wider: float) -> Floats:
+        """Return by how much a row marks its corpus at least (Clopper and Pearson's limit), in nats.
+
+        One sighting more in the other corpus is the estimate from which the limit is `wider` away.
+        """
+        (a, b), offset = np.where(in_a[:, None], self.x, self.x[:, ::-1]).T, np.where(in_a, self.offset, -self.offset)
+        a = np.maximum(a, TINY)
+        estimate = np.log(a / (b + 1)) - offset
+        return np.asarray(estimate - wider * (estimate - (beta_log_odds(0.05, a, b + 1) - offset)))
 
     def beyond(self) -> Floats:
         """Return by how much the estimate differs from the prior, which is what the parts say; 0 for single items."""
         if self.single:
             return np.zeros(len(self.x))
         mean, _ = self.mean_and_variance(self.prior)
-        before, _ = self.mean_and_variance(self.prior, less=np.inf)
+        before, _ = self.mean_and_variance(self.by_parts, less=np.inf)
         return mean - before
 
 
@@ -154,9 +173,10 @@ def estimate(lengths: Sequence[Rows], parts: Sequence[Parts | None]) -> list[Est
         offset = float(np.log(rows.sizes[0] / rows.sizes[1]))
         parameters = _fit(x, features, evidence, offset)
         log_odds, log_strength = _linear(parameters, features, evidence, offset)
-        prior = _shapes(log_odds, log_strength, offset)
+        by_parts = _shapes(log_odds, log_strength, offset)
+        prior = _give_way(x, by_parts, offset)
         freedom = degrees_of_freedom(rows.totals)
-        done.append(Estimates(x, prior, design, offset, parameters, freedom, of_rows is None))
+        done.append(Estimates(x, by_parts, prior, design, offset, parameters, freedom, of_rows is None))
     return done
 
 
@@ -185,20 +205,35 @@ def _features(
 
 def _without(f: Ints, row: Order, part: Estimates) -> tuple[Floats, Floats]:
     """Return mean and variance of a part's log ratio without the sightings of the N-grams that it is a part of."""
-    less = Estimates(part.x[row], part.prior[row], part.design[row], part.offset, part.parameters, part.freedom)
-    return less.mean_and_variance(less.prior, f / less.design[:, None])
+    prior, design = part.prior[row], part.design[row]
+    less = Estimates(part.x[row], part.by_parts[row], prior, design, part.offset, part.parameters, part.freedom)
+    return less.mean_and_variance(prior, f / design[:, None])
 
 
 def _linear(parameters: Floats, features: Floats, evidence: Floats, offset: float) -> tuple[Floats, Floats]:
     """Return the log odds that a sighting is in A, and the logarithm of the strength, by the prior."""
     weights, strengths = np.split(parameters, [features.shape[1]])
-    return np.asarray(features @ weights + offset), np.clip(evidence @ strengths, -5, LARGEST_STRENGTH)
+    most = np.log(MOST_SIGHTINGS) + np.logaddexp(0, abs(offset))
+    return np.asarray(features @ weights + offset), np.clip(evidence @ strengths, -5, most)
 
 
 def _shapes(log_odds: Floats, log_strength: Floats, offset: float) -> Floats:
     """Return the shapes of the prior: those that the parts say, and a few sightings with the ratio 1."""
     of_parts = np.exp(log_strength)[:, None] * _shares(np.column_stack([log_odds, -log_odds]))
     return np.asarray(of_parts + neutral(offset))
+
+
+def _give_way(x: Floats, prior: Floats, offset: float) -> Floats:
+    """Return the shapes of a prior that becomes a weak one where the sightings contradict it."""
+    weak = np.broadcast_to(neutral(offset, WEAK), x.shape)
+    gain = _log_marginal(x, weak) - _log_marginal(x, prior)
+    share = _shares(gain + np.log(OUTLIERS / (1 - OUTLIERS)))[:, None]  # probability that the row is an outlier
+    return np.asarray((1 - share) * prior + share * weak)
+
+
+def _log_marginal(x: Floats, shapes: Floats) -> Floats:
+    """Return the log likelihood of sightings, up to a constant, if their share is drawn from a beta distribution."""
+    return np.asarray(log_beta(*(x + shapes).T) - log_beta(*shapes.T))
 
 
 def neutral(offset: float, sightings: float = NEUTRAL) -> Floats:
@@ -225,7 +260,7 @@ def _fit(x: Floats, features: Floats, evidence: Floats, offset: float) -> Floats
         log_odds, log_strength = _linear(parameters, features, evidence, offset)
         shapes = _shapes(log_odds, log_strength, offset)
         s = shapes.sum(axis=1)
-        likelihood = log_beta(*(x + shapes).T) - log_beta(*shapes.T)
+        likelihood = _log_marginal(x, shapes)
         slope = (digamma(x + shapes) - digamma(shapes)) - (digamma(n + s) - digamma(s))[:, None]
         of_parts = shapes - neutral(offset)
         by_odds = (slope[:, 0] - slope[:, 1]) * of_parts[:, 0] * of_parts[:, 1] / of_parts.sum(axis=1)
