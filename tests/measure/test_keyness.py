@@ -181,7 +181,7 @@ def test_the_strength_of_a_prior_comes_back(strength):
     f_a = rng.binomial(n, rng.beta(strength / 2, strength / 2, size=5000))
     rows = [words(np.column_stack([f_a, n - f_a]).astype(np.int64))]
     (found,) = estimate(rows, find_parts(rows))
-    assert np.median(found.prior.sum(axis=1)) == pytest.approx(strength, rel=0.15)
+    assert np.median(found.by_parts.sum(axis=1)) == pytest.approx(strength, rel=0.15)
 
 
 def test_intervals_hold_the_ratio_that_was_drawn_at_every_frequency():

@@ -56,11 +56,12 @@ def contexts(rng, size, deviation, claimed, evidence):
     return ShortContexts(log_ratio, variance, np.full(size, evidence), f_nu, f_all, np.full(size, -3.0))
 
 
-@pytest.mark.parametrize(("deviation", "claimed"), [(0.6, 0.2), (0.2, 0.2), (0.2, 0.6)])
+@pytest.mark.parametrize(("deviation", "claimed"), [(0.6, 0.2), (0.2, 0.2), (0.6, 0.4)])
 def test_a_known_spread_is_recovered(deviation, claimed):
     found = learn_spread(NONE, contexts(np.random.default_rng(1), 5_000, deviation, claimed, 100.0))
     learned = math.sqrt(math.log1p(found.spread * math.expm1(claimed**2)))
     assert learned == pytest.approx(deviation, rel=0.15)
+    assert learn_spread(NONE, contexts(np.random.default_rng(1), 5_000, 0.2, 0.6, 100.0)).spread == 1  # never less
 
 
 def test_what_was_seen_often_is_left_as_it_is():

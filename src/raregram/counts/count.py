@@ -110,7 +110,8 @@ def count(
         shape: the name of a shape function in `raregram.text.shapes.SHAPES`; None for the one of this kind of items.
         min_count: drop spans of two and more items that were seen less often.
         folds: count in so many folds of documents, by which `raregram.fit` calibrates its ratios; 0 for none. The
-            whole N-grams are counted, too. Equal documents are in the same fold.
+            whole N-grams are counted, too. Equal documents are in the same fold;
+            labelled contexts are dealt out in turn, so merging tables of them gives other folds than one count.
         documents: count also in how many documents each span is, and the sum of its squared frequencies in them.
         labels: other names for labels, e.g. {"GPE": "LOC"}.
         on_error: "stop" at a document that cannot be counted, or "skip" it.

@@ -93,7 +93,7 @@ class Counts:
             tokenize: "whitespace" or "words".
             lower: whether items are in small letters.
             shape: the name of a shape function.
-            folds: as in `raregram.count`; a context is a document.
+            folds: as in `raregram.count`; contexts are dealt out to the folds in turn, also equal ones.
             where: names a row in an error message.
 
         >>> counts = Counts.from_contexts(["lives in", "said that", "was in"], ["LOC", None, "LOC"])

@@ -504,7 +504,8 @@ def _of_all_rows(table: pa.Table, freedom: float) -> dict[str, Any]:
         [
             (q < LEVEL) & (column["conservative"] > 0),
             (q < LEVEL) & (column["conservative"] < 0),
-            (q >= LEVEL) & (column["conservative"] == 0) & (column["low"] > -LOCKED) & (column["high"] < LOCKED),
+            (q >= LEVEL)
+            & (np.stack([-column["low"], column["high"], np.abs(column["conservative"])]).max(axis=0) < LOCKED),
         ],
         ["positive", "negative", "lockword"],
         "",

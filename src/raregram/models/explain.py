@@ -97,6 +97,8 @@ class Explanation:
         sign = 1 if self.log_ratio >= 0 else -1
         more, less = self.conditions[::sign]
         strength = _exp(sign * self.log_ratio)
+        if math.isinf(strength) and self.terms and not any(term.f_nu or term.f_de for term in self.terms):
+            return f"Never seen {visible(less)}; this estimator takes what it never saw at all for impossible there."
         if math.isinf(strength):
             return f"Only seen {visible(more)}."
         ends = sorted(_exp(sign * end) for end in self.interval or ())

@@ -188,6 +188,9 @@ class Model:
             score = estimator.score(part)
             margin = intervals.half_width(spread * estimator.variance(part), float(level))
             middle, *ends = (self._calibrated(score + side * margin, part) for side in (0, -1, 1))
+            if self.calibration is not None:  # the fewer contexts the map was learned from, the less it narrows
+                doubt = self.calibration.targets**-0.5
+                ends = [end + doubt * (score + side * margin - end) for end, side in zip(ends, (-1, 1), strict=True)]
             # Of what was never seen the map knows nothing either, so the interval holds the ratio 1.
             every = np.stack([middle, *ends, np.where(score == 0, 0.0, middle)])
             found.append(np.stack([middle, every.min(axis=0), every.max(axis=0)]))

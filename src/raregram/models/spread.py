@@ -38,7 +38,8 @@ MOST_CONTEXTS = 5_000  # of a fold; of more, some that are spread over all
 # What is believed before anything was seen: logarithms of `evidence` and `spread`, and how far off they may be.
 PRIOR = np.log([16.0, 4.0])
 PRIOR_DEVIATION = np.array([1.5, 1.0])
-BOUNDS = np.log([[0.25, 1 / 16], [4096.0, 64.0]])
+# Sightings in documents never vary less than independent ones, so the factor is 1 or more.
+BOUNDS = np.log([[0.25, 1.0], [4096.0, 64.0]])
 STEPS = (1.0, 0.5, 0.25, 0.125)  # of the search, in logarithms
 
 

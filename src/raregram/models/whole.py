@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import pyarrow as pa
 from raregram.counts.rows import SpanRows, from_boundary, row_bytes
 from raregram.counts.spans import Span
 from raregram.counts.table import Counts
-from raregram.errors import InputError, ParameterError
+from raregram.errors import InputError, ParameterError, RaregramWarning
 from raregram.models import ratios
 from raregram.models.base import Estimator, ModelRows, Options, Parameters, Settings
 from raregram.models.frequencies import Index, pool
@@ -57,6 +58,13 @@ class Whole(LookupEstimator):
         if not len(counts.rows[counts.whole]):
             raise InputError(
                 f"this table holds no whole N-grams any more: min_count {counts.min_count} dropped them all"
+            )
+        if counts.min_count > 1:
+            warnings.warn(
+                f"this table holds no N-grams that were seen less than {counts.min_count} times: {cls.name!r} takes "
+                "them for never seen. Count without min_count to know them",
+                RaregramWarning,
+                stacklevel=3,
             )
         return super().fit(counts, settings, memory_limit)
 
