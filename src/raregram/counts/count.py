@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 Progress: TypeAlias = Callable[[int], None]
 
 SHARE = 1 << 22  # bytes of text that a thread encodes at a time
+COUNTED = "leave it out, or count the text again"  # what to do about an option that contradicts a count file
 NUMERATOR = "numerator"  # the target's name where two plain samples are compared
 
 
@@ -328,6 +329,9 @@ class CountJob:
 
     def _load(self, path: str) -> Counts:
         """Return the table of a count file, with the chosen targets alone."""
+        told = {"labels": self.settings.labels, "by": self.documents.by}
+        for name in filter(told.get, told):
+            raise ParameterError(f"{name} is for documents, but {path} is counted already: {COUNTED}")
         counts, n, targets = Counts.load(path), self.contexts.n, self.settings.targets
         if n is not None and n != counts.n:
             raise ParameterError(f"{path} counts contexts of {counts.n} items, not {n}")
@@ -335,8 +339,7 @@ class CountJob:
             wanted, found = getattr(self.settings, option.name), getattr(counts, option.name)
             found = len(found) if option is FOLDS else found
             if wanted not in (option.default, found):
-                way_out = "leave it out, or count the text again"
-                raise ParameterError(f"{path} was counted with {option.name} {found}, not {wanted}: {way_out}")
+                raise ParameterError(f"{path} was counted with {option.name} {found}, not {wanted}: {COUNTED}")
         for name in targets or ():
             check_choice("targets", path, name, counts.targets)
         return counts if targets is None else counts.with_targets(targets)
