@@ -203,6 +203,7 @@ def _check_out(out: str, several: bool) -> None:
 def _write(out: str, found: list[Comparison], lines: Callable[[], list[Lines]], quiet: bool) -> None:
     """Write one table to a file, or everything to a folder; several comparisons to a folder each."""
     from raregram.measure.results import Results
+    from raregram.remote import local_path
     from raregram.show.comparison import write_comparison
     from raregram.show.write import FORMATS, write_results
 
@@ -211,7 +212,7 @@ def _write(out: str, found: list[Comparison], lines: Callable[[], list[Lines]], 
         return
     for place, (comparison, some) in enumerate(zip(found, lines(), strict=True), 1):
         folder = "" if len(found) == 1 else f"{place:02}-" + re.sub(r"[^\w.-]+", "-", comparison.names[0])[:60]
-        page = write_comparison(comparison, some, Path(out, folder))
+        page = write_comparison(comparison, some, local_path(out) / folder)
         if not quiet:
             say(f"{page}: {' against '.join(comparison.names)}, {len(comparison.table):,} rows")
 
