@@ -328,6 +328,17 @@ def test_tables_of_all_kinds_are_the_same(form):
     assert list(plain.get_feature_names_out()) == ["x0", "x1", "x2"]
 
 
+@pytest.mark.parametrize(
+    "form", [pd.DataFrame, pa.table, lambda table: pytest.importorskip("polars").DataFrame(table)]
+)
+def test_large_integers_stay_apart_beside_floats(form):
+    ids = [1212092628029698048 + i for i in range(40)]
+    X, y = form({"id": ids * 5, "price": [0.5] * 200}), [i % 2 for i in range(40)] * 5
+    shell = FeatureSelectiveLR("product", lam=0, calibrate=False).fit(X, y)
+    assert set(map(str, ids)) <= set(shell.counts_.items.to_pylist())
+    assert shell.score(X, y) == 1
+
+
 def test_transform_feeds_a_linear_model(data):
     X, y = data
     pipeline = make_pipeline(FeatureSelectiveLR(size=20), LogisticRegression(solver="liblinear"))

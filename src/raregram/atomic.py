@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from raregram.errors import FileError, system_reason
-from raregram.remote import PathLike, RemotePath, is_remote
+from raregram.remote import PathLike, RemotePath, is_remote, local_path
 
 NOT_SUPPORTED = (errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)  # by this disk: there are no locks, or nothing to sync
 WAITS = (0.05, 0.1, 0.2, 0.4)  # seconds; on Windows a scanner may have a new file open for a moment
@@ -124,7 +124,7 @@ def write_errors_named(path: PathLike) -> Iterator[None]:
 
 
 def _find_target(path: PathLike) -> _Target:
-    path = Path(path)
+    path = local_path(path)
     if (descriptor := _descriptor(path)) is not None:
         return _Target(path, 0o600, descriptor)
     with write_errors_named(path):

@@ -21,6 +21,7 @@ from raregram.errors import FileError
 PathLike: TypeAlias = str | os.PathLike[str]
 
 REMOTE = re.compile(r"(?:s3|gs|gcs|hdfs|viewfs|abfss?)://")
+LOCAL = "file://"  # before a path of this machine
 COPIED = 1 << 24  # bytes at a time
 
 
@@ -30,15 +31,23 @@ def is_remote(path: PathLike) -> bool:
 
 
 def local_path(path: PathLike) -> Path:
-    """Return a path of this machine; raise for a remote one, where that is not possible."""
+    """Return a path of this machine, maybe of file:///name; raise for a remote one, where that is not possible."""
     if is_remote(path):
         raise FileError(f"{path}: this works on this machine alone; name a path of it")
-    return Path(path)
+    name = os.fspath(path)
+    if name.startswith(LOCAL):
+        from urllib.request import url2pathname  # takes long to import
+
+        name = name.removeprefix(LOCAL).removeprefix("localhost")
+        if not name.startswith("/"):
+            raise FileError(f"{path}: a file of this machine is file:///folder/name, or its path alone")
+        name = url2pathname(name)
+    return Path(name)
 
 
 def as_path(path: PathLike) -> Path | RemotePath:
     """Return a path of this machine, or a remote one."""
-    return RemotePath(os.fspath(path)) if is_remote(path) else Path(path)
+    return RemotePath(os.fspath(path)) if is_remote(path) else local_path(path)
 
 
 @dataclass(frozen=True)

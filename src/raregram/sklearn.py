@@ -203,7 +203,9 @@ class FeatureSelectiveLR(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
         """Count the rows, add them to what there is, and fit the model once both classes were seen."""
         self._check_parameters()
         first = not hasattr(self, "counts_")
+        table = X
         X, y = validate_data(self, X, y, reset=first, dtype=object, ensure_all_finite="allow-nan")
+        X = _values(table, X)
         weight = _whole_weights(sample_weight, X)
         X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
         check_classification_targets(y)
@@ -301,8 +303,8 @@ class FeatureSelectiveLR(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
     def _encode(self, X: Any) -> Codes:
         """Return the codes of rows."""
         check_is_fitted(self, "model_")
-        items = _as_items(validate_data(self, X, reset=False, dtype=object, ensure_all_finite="allow-nan"))
-        return _encode(self.model_, items)
+        checked = validate_data(self, X, reset=False, dtype=object, ensure_all_finite="allow-nan")
+        return _encode(self.model_, _as_items(_values(X, checked)))
 
 
 def _has_columns(classifier: FeatureSelectiveLR) -> bool:
@@ -393,6 +395,24 @@ def _check_two(classes: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
     others = np.setdiff1d(y, classes).tolist()
     if others:
         raise ValueError(f"y has the class {others[0]!r}, but the classes are {names[0]!r} and {names[1]!r}")
+
+
+def _values(X: Any, checked: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the values of a table column by column, since one array for all makes floats of large integers.
+
+    Args:
+        X: as it was given.
+        checked: the same as an array, which is returned if X is no table.
+    """
+    if hasattr(X, "iloc"):  # pandas
+        columns = [X.iloc[:, place].tolist() for place in range(checked.shape[1])]
+    elif hasattr(X, "get_columns"):  # Polars
+        columns = [column.to_list() for column in X.get_columns()]
+    elif isinstance(X, pa.Table | pa.RecordBatch):
+        columns = [column.to_pylist() for column in X.columns]
+    else:
+        return checked
+    return np.column_stack([np.fromiter(column, dtype=object, count=len(checked)) for column in columns])
 
 
 def _as_items(X: npt.NDArray[Any]) -> NGrams:

@@ -101,7 +101,9 @@ def test_samples_of_one_corpus_are_compared_with_the_rest(run, folder):
 
 
 def test_a_wrong_call_says_what_to_do(run, folder):
-    assert "compare takes two corpora, or one with --by or --reference; got 1" in run("compare", "sea", code=2)
+    assert "compare takes two corpora, or one with --by or --reference, or one count file" in run(
+        "compare", "sea", code=2
+    )
     assert "exclude each other" in run("compare", "sea", "land", "--negative", "--lockwords", code=2)
     assert "--n must be a length such as 3" in run("compare", "sea", "land", "-n", "5-1", code=2)
     assert "'conservative', 'log2_ratio'" in run("compare", "sea", "land", "--sort", "mi", code=2)
@@ -211,3 +213,22 @@ def test_few_documents_are_said_to_be_few_in_the_terminal_and_on_the_page(folder
     assert "few documents (sea has 3, land has 3): how words are spread" in error
     head, _ = lines_of_page(folder / "out" / "index.html")
     assert head["caution"].startswith("few documents (sea has 3, land has 3)")
+
+
+def test_a_list_of_frequencies_is_compared_with_words_alone(run, folder):
+    (folder / "list.tsv").write_text("the\t900\nhorse\t50\n")
+    error = run("compare", "sea", "--reference", "list.tsv", "-n", "1-5", code=2)
+    assert "--reference is a list of words, so it cannot be compared with -n 1-5: take -n 1" in error
+    assert "whale" in run("compare", "sea", "--reference", "list.tsv", "-n", "1")
+
+
+def test_one_count_file_with_samples_is_compared(run, folder):
+    run("count", "sea", "land", "--by", "folder", *COUNTABLE, "--tokenize", "words", "-o", "by.counts")
+    texts = run("compare", "sea", "land", "--by", "folder", "--names", "sea,land", "-n", "1-2")
+    assert run("compare", "by.counts", "--names", "sea,land", "-n", "1-2") == texts
+    assert run("compare", "by.counts", "-n", "1-2").count(" against ") == 2
+    assert "name a folder with --out" in run("compare", "by.counts", "-n", "1-2", "-o", "x.csv", code=2)
+    run("compare", "by.counts", "-n", "1-2", "-o", "pages")
+    assert len(list((folder / "pages").glob("*/index.html"))) == 2
+    run("count", "sea", *COUNTABLE, "-o", "one.counts")
+    assert "there is only one sample" in run("compare", "one.counts", "-n", "1-2", code=1)

@@ -174,6 +174,23 @@ def test_errors_are_named(run, tmp_path, arguments, code, message):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--labels", "LOC=GPE"], "labels is for documents, but a.counts is counted already: leave it out"),
+        (["--by", "party"], "by is for documents, but a.counts is counted already: leave it out"),
+        (["--spans", "units"], "a.counts was counted with other spans than units: leave it out"),
+        (["--spans", "units,whole,suffixes:2"], "a.counts was counted with other spans than units, whole"),
+    ],
+)
+def test_options_that_have_no_effect_on_a_count_file_are_refused(run, tmp_path, option, message):
+    (tmp_path / "c.jsonl").write_text(write_jsonl())
+    run("count", "c.jsonl", "-n", "3", "--spans", "units,suffixes:2", "-o", "a.counts")
+    assert message in run("count", "a.counts", *option, "-o", "b.counts", code=2)
+    run("count", "a.counts", "--spans", "suffixes:2", "-o", "b.counts")
+    assert (tmp_path / "b.counts").read_bytes() == (tmp_path / "a.counts").read_bytes()
+
+
 def limit_file_size():
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))

@@ -76,6 +76,13 @@ def test_what_is_not_there_is_said(articles):
     assert done.stderr == "4 occurrences in 2 of 2 documents; --top 4 prints all\n"
 
 
+def test_letters_need_no_tokenize(run, articles):
+    assert run("kwic", ".", "i", "--kind", "letters") == run(
+        "kwic", ".", "i", "--kind", "letters", "--tokenize", "whitespace"
+    )
+    assert rg.kwic([{"text": "so it goes"}], "i", kind="letters")["position"].to_pylist() == [3]
+
+
 def test_wrong_calls(run, articles):
     assert "kwic finds one word or more" in run("kwic", ".", "  ", code=2)
     assert "nowhere does not exist" in run("kwic", "nowhere", "in", code=1)

@@ -111,6 +111,25 @@ def test_what_is_not_there_is_named(run, put, bucket):
         rg.Counts.load(f"{bucket}/there/cut.counts")
 
 
+def test_a_file_address_is_a_path_of_this_machine(run, tmp_path):
+    (tmp_path / "a b.tsv").write_text("LOC\tlives in\nO\tsaid that\n" * 9)
+    for name, other in (("sea", "the whale is white"), ("land", "the horse is brown")):
+        (tmp_path / f"{name}.txt").write_text(f"{other}\n" * 20)
+    here = tmp_path.as_uri()
+    run("count", f"{here}/a%20b.tsv", "-o", f"{here}/a.counts")
+    run("fit", f"{here}/a.counts", "--target", "LOC", "-o", f"{here}/a.rgm")
+    run("score", f"{here}/a.rgm", f"{here}/a%20b.tsv", "-o", f"{here}/scores.csv")
+    texts = (f"{here}/sea.txt", f"{here}/land.txt", "--split", "lines", "-n", "1")
+    run("compare", *texts, "-o", f"{here}/pages")
+    assert "whale" in run("kwic", f"{here}/sea.txt", "whale")
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"a b.tsv", "sea.txt", "land.txt", "a.counts", "a.rgm", "scores.csv", "pages"}
+    assert (tmp_path / "pages" / "index.html").exists()
+    assert "file://x/a.counts: a file of this machine is" in run(
+        "count", "a b.tsv", "-o", "file://x/a.counts", code=1
+    )
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

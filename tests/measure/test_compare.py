@@ -13,7 +13,7 @@ import scipy.stats
 
 import raregram as rg
 from raregram.errors import InputError, ParameterError, RaregramWarning
-from raregram.measure.compare import COLUMNS, countable, frequency_list
+from raregram.measure.compare import COLUMNS, compare_each, countable, frequency_list
 
 VOCABULARY = [f"w{number}" for number in range(300)]
 
@@ -318,3 +318,54 @@ def test_few_documents_are_said_to_be_few(corpora, size, recwarn):
     assert found.caution.startswith(few)
     assert [str(warning.message) for warning in recwarn] == [found.caution] * (size < 10)
     assert bool(found.caution) == (size < 10)
+
+
+@pytest.mark.parametrize("frequency", [5.9, float("nan"), float("inf"), -4, "4", None])
+def test_a_frequency_that_is_no_whole_number_is_named(corpora, frequency):
+    with pytest.raises(InputError, match="the frequency of 'per' must be a whole number from 0 on, not"):
+        rg.compare(corpora[0], {"cent": 3, "per": frequency})
+
+
+def test_frequencies_may_be_any_whole_numbers(corpora):
+    found = rg.compare(corpora[0], {"per": np.int32(7), "cent": 8.0}, min_count=1)
+    assert dict(zip(found["ngram"].to_pylist(), found["f_b"].to_pylist(), strict=True)) == {
+        word["ngram"]: {"per": 7, "cent": 8}.get(word["ngram"], 0) for word in found
+    }
+    with pytest.raises(InputError, match="has words alone, but this has 3"):
+        rg.compare(corpora[0], {3: 3})
+
+
+def test_the_documents_of_a_list_are_unknown_so_they_drop_no_word_of_it():
+    documents = [{"text": "so it goes"}] * 19 + [{"text": "so it goes rare only rare only"}]
+    found = rg.compare(documents, {"it": 900, "rare": 500, "absent": 500}, min_count=1, min_documents=2)
+    assert set(found["ngram"].to_pylist()) == {"so", "it", "goes", "rare", "absent"}
+
+
+def test_a_list_of_frequencies_has_neither_phrases_nor_letters(corpora):
+    for n in (2, (1, 2)):
+        with pytest.raises(ParameterError, match="has words alone, so it cannot be compared with n="):
+            rg.compare(corpora[0], {"per": 3}, n=n)
+    letters = rg.count(corpora[0], kind="letters", targets=[], **countable(1))
+    for a, options in ((corpora[0], {"kind": "letters"}), (letters, {})):
+        with pytest.raises(ParameterError, match="cannot be compared with letters"):
+            rg.compare(a, {"per": 3}, **options)
+
+
+def test_it_is_said_that_rare_phrases_are_not_in_a_table(corpora, recwarn):
+    counts = rg.count(corpora[0] + corpora[1], by="side", **countable(2)).drop_rare(20)
+    rg.compare(counts, n=(1, 2), min_count=20)
+    rg.compare(counts, n=1)
+    assert not recwarn.list
+    with pytest.warns(RaregramWarning, match="seen less than 20 times are not in this count table"):
+        rg.compare(counts, n=(1, 2))
+
+
+@pytest.mark.parametrize("option", [{"side": "left"}, {"spans": ["whole"]}, {"pad": False}, {"documents": True}])
+def test_what_a_comparison_chooses_itself_is_refused(corpora, option):
+    for call in (
+        lambda: rg.compare(*corpora, **option),
+        lambda: rg.compare(corpora[0], {"per": 1}, **option),
+        lambda: list(compare_each(corpora[0] + corpora[1], by="side", **option)),
+    ):
+        with pytest.raises(ParameterError, match=f"compare chooses {next(iter(option))} itself"):
+            call()

@@ -142,6 +142,16 @@ def test_tables_come_from_every_library_and_go_there(models):
         assert rg.count(form, n=1, targets=["LOC"], side="right").totals.tolist() == [3, 1]
 
 
+def test_a_column_that_is_there_is_not_replaced(models):
+    table = pa.table({"ngram": ["lives in"], "log_ratio": [99.0]})
+    with pytest.raises(ParameterError, match="the table has a column 'log_ratio' already: rename it"):
+        rg.score(models["left"], table)
+    ends = table.rename_columns(["ngram", "lower"])
+    assert rg.score(models["left"], ends).columns == ["ngram", "lower", "log_ratio"]
+    with pytest.raises(ParameterError, match="has a column 'lower' already"):
+        rg.score(models["left"], ends, interval=True)
+
+
 def test_a_column_alone_is_texts(models):
     import pandas as pd
     import polars as pl

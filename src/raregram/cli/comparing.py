@@ -81,14 +81,21 @@ def compare(
 
     Another: raregram compare speeches.jsonl --by party -n 1-3
     """
+    from raregram.measure.compare import count_file
     from raregram.measure.listing import top_rows
 
     if negative + lockwords + everything > 1:
         raise ParameterError("--negative, --lockwords and --all exclude each other")
     if reference is not None and (cut_by is not None or len(sources) != 1):
         raise ParameterError("--reference is compared with one corpus, without --by")
-    if reference is None and cut_by is None and len(sources) != 2:
-        raise ParameterError(f"compare takes two corpora, or one with --by or --reference; got {len(sources)}")
+    if reference is not None and cli.given(n=n) and cli.parse_lengths(n) != (1, 1):
+        raise ParameterError(f"--reference is a list of words, so it cannot be compared with -n {n}: take -n 1")
+    cut = reference is None and (cut_by is not None or (len(sources) == 1 and count_file(sources) is not None))
+    if reference is None and not cut and len(sources) != 2:
+        raise ParameterError(
+            "compare takes two corpora, or one with --by or --reference, or one count file that was counted with "
+            f"--by; got {len(sources)}"
+        )
     kind: options.KeywordKind = (
         "negative" if negative else "lockword" if lockwords else "all" if everything else "positive"
     )
@@ -100,7 +107,7 @@ def compare(
     }  # fmt: skip
     chosen = cli.parse_names(names)
     if out is not None:
-        _check_out(out, several=cut_by is not None and chosen is None)
+        _check_out(out, several=cut and chosen is None)
     if engine == "spark":
         from raregram.cli.clusters import spark_cluster
 
@@ -136,7 +143,7 @@ def _compare(
         if reference is not None:
             named = names or default_names(sources[0], reference)
             return [compare_two(sources[0], frequency_list(reference), names=named, progress=tick, **settings)]
-        if by is None:
+        if by is None and len(sources) == 2:
             return [compare_two(*sources, names=names, progress=tick, **settings)]
         if names is None:
             return list(compare_each(sources, by=by, progress=tick, **settings))
@@ -196,6 +203,7 @@ def _check_out(out: str, several: bool) -> None:
 def _write(out: str, found: list[Comparison], lines: Callable[[], list[Lines]], quiet: bool) -> None:
     """Write one table to a file, or everything to a folder; several comparisons to a folder each."""
     from raregram.measure.results import Results
+    from raregram.remote import local_path
     from raregram.show.comparison import write_comparison
     from raregram.show.write import FORMATS, write_results
 
@@ -204,7 +212,7 @@ def _write(out: str, found: list[Comparison], lines: Callable[[], list[Lines]], 
         return
     for place, (comparison, some) in enumerate(zip(found, lines(), strict=True), 1):
         folder = "" if len(found) == 1 else f"{place:02}-" + re.sub(r"[^\w.-]+", "-", comparison.names[0])[:60]
-        page = write_comparison(comparison, some, Path(out, folder))
+        page = write_comparison(comparison, some, local_path(out) / folder)
         if not quiet:
             say(f"{page}: {' against '.join(comparison.names)}, {len(comparison.table):,} rows")
 

@@ -334,13 +334,12 @@ def kwic(
     from raregram.corpus.concordance import concordance, sort_lines
     from raregram.corpus.documents import Options
     from raregram.corpus.log import ReadingLog
-    from raregram.measure.kwic import aligned
+    from raregram.measure.kwic import aligned, tokenizer_of
     from raregram.show.progress import progress
-    from raregram.text.tokenize import Tokenizer
 
     if not words.strip():
         raise ParameterError("kwic finds one word or more: name them")
-    log, tokenizer = ReadingLog(on_error), Tokenizer(kind, tokenize, lower)
+    log, tokenizer = ReadingLog(on_error), tokenizer_of(kind, cli.given(tokenize=tokenize).get("tokenize"), lower)
     reading = Options(format=format, split=split, log=log)
     shown = options.WIDTH.default if width is None else width
     with progress("read {:,} documents", quiet) as tick:

@@ -28,7 +28,7 @@ from raregram.corpus.log import ReadingLog
 from raregram.corpus.samples import check_by
 from raregram.errors import FileError, InputError, is_unicode, shorten, system_reason
 from raregram.options import ITEM_COLUMN, SPLIT, TAG_COLUMN
-from raregram.remote import RemotePath, as_path, is_remote, matching_files
+from raregram.remote import LOCAL, RemotePath, as_path, is_remote, local_path, matching_files
 from raregram.text.tokenize import Tokenizer
 
 Spans: TypeAlias = list[tuple[int, int, str]]  # (start, end, label)
@@ -177,6 +177,8 @@ def expand(sources: Any) -> list[str]:
     found: list[str] = []
     for source in [sources] if isinstance(sources, str | os.PathLike) else sources:
         name = os.fspath(source)
+        if name.startswith(LOCAL):
+            name = str(local_path(name))
         with naming(name):
             if isinstance(name, BufferedFile):
                 found.append(name)
@@ -235,7 +237,7 @@ def reads_once(path: str) -> bool:
     if path == STANDARD_INPUT:
         return True
     try:
-        mode = Path(path).stat().st_mode
+        mode = local_path(path).stat().st_mode
     except (OSError, ValueError):
         return False
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
@@ -257,7 +259,10 @@ def buffered(path: str) -> str:
     """Return a path that can be read again: what comes through a pipe is kept in memory."""
     if not reads_once(path):
         return path
-    with naming(path), nullcontext(sys.stdin.buffer) if path == STANDARD_INPUT else Path(path).open("rb") as stream:
+    with (
+        naming(path),
+        nullcontext(sys.stdin.buffer) if path == STANDARD_INPUT else local_path(path).open("rb") as stream,
+    ):
         return BufferedFile(path, read_whole(stream, "standard input" if path == STANDARD_INPUT else path))
 
 
@@ -281,8 +286,8 @@ def arrow_source(path: str) -> Any:
     if is_remote(path):
         return RemotePath(path).open()
     if reads_once(path) or not is_unicode(path):
-        return Path(path).open("rb")
-    return str(Path(path).absolute())  # Arrow would take a "~" at the beginning for somebody's folder
+        return local_path(path).open("rb")
+    return str(local_path(path).absolute())  # Arrow would take a "~" at the beginning for somebody's folder
 
 
 def read_whole(stream: BinaryIO, path: str, most: int = LARGEST_WHOLE) -> bytes:

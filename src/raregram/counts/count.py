@@ -19,7 +19,7 @@ from raregram.corpus.log import ReadingLog
 from raregram.counts import engine as local
 from raregram.counts.encode import Encoded, encode_documents, encode_labelled, encode_weighted
 from raregram.counts.kernel import CountSettings
-from raregram.counts.spans import Span, tuple_of
+from raregram.counts.spans import Span, parse_spans, tuple_of
 from raregram.counts.storage import SpanTable, is_raregram_file
 from raregram.counts.table import Counts, two_frequencies
 from raregram.errors import InputError, ParameterError, check_choice, check_count
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 Progress: TypeAlias = Callable[[int], None]
 
 SHARE = 1 << 22  # bytes of text that a thread encodes at a time
+COUNTED = "leave it out, or count the text again"  # what to do about an option that contradicts a count file
 NUMERATOR = "numerator"  # the target's name where two plain samples are compared
 
 
@@ -191,6 +192,7 @@ class CountJob:
     documents: Options = field(default_factory=Options)
     contexts: ContextOptions = field(default_factory=ContextOptions)
     memory_limit: int | None = None  # bytes
+    for_model: bool = False  # whether the spans are those that a model needs: a count file may have others
 
     def collect(self, threads: int | None = None, progress: Progress = lambda documents: None) -> Counts:
         """Count on this machine into a table in memory, and add the count files that are among contexts."""
@@ -329,6 +331,9 @@ class CountJob:
 
     def _load(self, path: str) -> Counts:
         """Return the table of a count file, with the chosen targets alone."""
+        told = {"labels": self.settings.labels, "by": self.documents.by}
+        for name in filter(told.get, told):
+            raise ParameterError(f"{name} is for documents, but {path} is counted already: {COUNTED}")
         counts, n, targets = Counts.load(path), self.contexts.n, self.settings.targets
         if n is not None and n != counts.n:
             raise ParameterError(f"{path} counts contexts of {counts.n} items, not {n}")
@@ -336,8 +341,14 @@ class CountJob:
             wanted, found = getattr(self.settings, option.name), getattr(counts, option.name)
             found = len(found) if option is FOLDS else found
             if wanted not in (option.default, found):
-                way_out = "leave it out, or count the text again"
-                raise ParameterError(f"{path} was counted with {option.name} {found}, not {wanted}: {way_out}")
+                raise ParameterError(f"{path} was counted with {option.name} {found}, not {wanted}: {COUNTED}")
+        spans = self.settings.spans
+        asked = spans != SPANS.default and not self.for_model
+        # Folds have whole N-grams, too.
+        if asked and not set(counts.spans) - {counts.whole} <= set(parse_spans(spans, counts.n, counts.side)) <= set(
+            counts.spans
+        ):
+            raise ParameterError(f"{path} was counted with other spans than {', '.join(spans)}: {COUNTED}")
         for name in targets or ():
             check_choice("targets", path, name, counts.targets)
         return counts if targets is None else counts.with_targets(targets)
@@ -430,7 +441,9 @@ def read_counts(
     if not names and not hasattr(source, "__arrow_c_stream__") and not isinstance(source, Iterable):
         raise InputError(f"expected a count table, paths, a table or documents, got {type(source).__name__}")
     options = options or Options(format=CONTEXTS if any(map(reads_once, names)) else None)
-    job = CountJob((source, None, None), CountSettings(**settings), options, contexts or ContextOptions())
+    job = CountJob(
+        (source, None, None), CountSettings(**settings), options, contexts or ContextOptions(), for_model=True
+    )
     if job.holds_contexts and job.settings.folds:  # those of one N-gram would not be in one fold
         job = replace(job, settings=replace(job.settings, folds=0, shape=settings.get("shape")))
     counts = job.collect(progress=progress)

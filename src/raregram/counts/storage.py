@@ -44,7 +44,7 @@ from raregram.counts.rows import (
 )
 from raregram.counts.spans import Span, span_order
 from raregram.errors import FileError
-from raregram.remote import PathLike, RemotePath, as_path, is_remote
+from raregram.remote import PathLike, RemotePath, as_path, is_remote, local_path
 from raregram.text.tokenize import buffers_of
 from raregram.text.vocabulary import Codes, build_vocabulary
 
@@ -293,9 +293,11 @@ def _open_arrow(path: PathLike) -> pa.RecordBatchFileReader:
     # Not mapped into memory: where somebody shortens a file that is, the process ends.
     if is_remote(path):
         return pa.ipc.open_file(RemotePath(str(path)).open())
-    if sys.platform == "win32" and Path(path).stat().st_size < READ_WHOLE:  # a file that is open cannot be replaced
-        return pa.ipc.open_file(pa.py_buffer(Path(path).read_bytes()))
-    return pa.ipc.open_file(pa.OSFile(str(Path(path).absolute())))
+    if (
+        sys.platform == "win32" and local_path(path).stat().st_size < READ_WHOLE
+    ):  # a file that is open cannot be replaced
+        return pa.ipc.open_file(pa.py_buffer(local_path(path).read_bytes()))
+    return pa.ipc.open_file(pa.OSFile(str(local_path(path).absolute())))
 
 
 def write_parquet(path: PathLike, table: SpanTable) -> None:

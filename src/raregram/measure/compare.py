@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,7 @@ def compare(
     Args:
         a: documents in any form that `raregram.count` reads, or a count table or file; see `countable`.
         b: the corpus to compare it with, alike; or a mapping of words to frequencies, with which words alone are
-            compared. None: `a` has both.
+            compared; a word that it has needs no `min_documents`. None: `a` has both.
         n: the lengths of N-grams, shortest and longest, or only one length.
         names: what the corpora are called. Of one corpus that is cut into samples, which two are compared; or one
             name, for one against all others. None: the two that there are.
@@ -156,12 +157,17 @@ def compare(
     ['hot tea', 'cold ale']
     """
     lengths = _lengths(n)
+    _check_counting(counting)
     check_count("min_count", "compare", min_count)
     check_count("min_documents", "compare", min_documents)
     limits = (min_count, min_documents)
     if isinstance(b, Mapping):
-        named = _two_names(("A", "the list") if names is None else names)
-        return _with_list(count_samples(a, 1, by, 1, counting), b, named, limits)
+        named, words = _two_names(("A", "the list") if names is None else names), _checked_list(b)
+        if lengths not in ((1, 1), COMPARED.default):
+            raise ParameterError(
+                f"a list of frequencies has words alone, so it cannot be compared with n={n!r}: take 1"
+            )
+        return _with_list(count_samples(a, 1, by, 1, counting), words, named, limits)
     if b is None:
         counts = count_samples(a, lengths[1], by, min_count, counting, names)
         return compare_samples(counts, _two_of(counts, names), lengths, limits)
@@ -183,6 +189,7 @@ def compare_each(
 ) -> Iterator[Comparison]:
     """Yield the comparison of each sample of one corpus with all others, in the order of their names."""
     lengths = _lengths(n)
+    _check_counting(counting)
     counts = count_samples(a, lengths[1], by, min_count, counting)
     _check_samples(counts)
     for name in counts.targets:
@@ -210,7 +217,19 @@ def count_samples(
         return count(source, by=by, **options)
     if by is not None:
         raise ParameterError("a count table is cut already: leave by out")
+    if longest > 1 and min_count < found.min_count:
+        _warn(
+            f"N-grams of two and more items that were seen less than {found.min_count} times are not in this count "
+            f"table, so min_count {min_count} holds for single items alone: count again without min_count for all"
+        )
     return _checked(found, longest, counting)
+
+
+def _check_counting(counting: Mapping[str, Any]) -> None:
+    """Raise for options of counting that a comparison sets itself."""
+    for name in countable(1):
+        if name in counting:
+            raise ParameterError(f"compare chooses {name} itself, by the lengths of N-grams: leave {name} out")
 
 
 def _count_both(a: Any, b: Any, longest: int, min_count: int, counting: Mapping[str, Any]) -> Counts:
@@ -372,13 +391,26 @@ def frequency_list(path: str | Path) -> dict[str, int]:
     return found
 
 
-def _with_list(counts: Counts, words: Mapping[str, int], named: tuple[str, str], limits: Limits) -> Comparison:
-    """Compare the words of a corpus with a list of frequencies; of that, nothing is known about documents."""
-    phrase = next((word for word in words if len(word.split()) != 1), None)
-    if phrase is not None:
-        raise InputError(f"a list of frequencies has words alone, but this has {shorten(phrase)}")
+def _checked_list(words: Mapping[Any, Any]) -> dict[str, int]:
+    """Return a list of frequencies; raise unless it has words alone, and whole numbers."""
+    for word, frequency in words.items():
+        if not isinstance(word, str) or len(word.split()) != 1:
+            raise InputError(f"a list of frequencies has words alone, but this has {shorten(word)}")
+        # NaN and infinity are no whole numbers.
+        whole = isinstance(frequency, Integral) or (isinstance(frequency, Real) and float(frequency).is_integer())
+        if not whole or frequency < 0:
+            raise InputError(
+                f"the frequency of {shorten(word)} must be a whole number from 0 on, not {shorten(frequency)}"
+            )
     if sum(words.values()) > LARGEST:
         raise InputError(TOO_LARGE)
+    return {word: int(frequency) for word, frequency in words.items()}
+
+
+def _with_list(counts: Counts, words: Mapping[str, int], named: tuple[str, str], limits: Limits) -> Comparison:
+    """Compare the words of a corpus with a list of frequencies; of that, nothing is known about documents."""
+    if counts.kind == "letters":
+        raise ParameterError("a list of frequencies has words, which cannot be compared with letters: count words")
     words = _split_alike(words, counts.lower)
     rows = _rows(_as_sample(counts, True), (NUMERATOR, None), 1, (1, 1))
     known = counts.items.take(pa.array(rows.keys[:, 0])).to_pylist()
@@ -389,7 +421,7 @@ def _with_list(counts: Counts, words: Mapping[str, int], named: tuple[str, str],
         np.vstack([group, none]) for group in (rows.documents, rows.squares, rows.products)
     )
     f[:, 1] = [words.get(word, 0) for word in (*known, *others)]
-    keep = (f.sum(axis=1) >= limits[0]) & ((documents[:, 0] >= limits[1]) | (f[:, 0] == 0))
+    keep = (f.sum(axis=1) >= limits[0]) & ((documents[:, 0] >= limits[1]) | (f[:, 1] > 0))
     sizes = np.array([rows.sizes[0], f[:, 1].sum()])
     keys = np.arange(len(f), dtype=np.int32)[:, None]
     sums = documents[keep], squares[keep], products[keep]

@@ -44,7 +44,7 @@ def kwic(  # noqa: PLR0913 - every option has its name
     width: int = WIDTH.default,
     sort: LineOrder = LINE_ORDER.default,
     kind: Kind = KIND.default,
-    tokenize: Tokenize = "words",
+    tokenize: Tokenize | None = None,
     lower: bool = LOWER.default,
     format: str | None = None,  # noqa: A002 - the option's name
     split: Split = SPLIT.default,
@@ -60,6 +60,7 @@ def kwic(  # noqa: PLR0913 - every option has its name
         sort: the order: of documents, or by the words to the "left" or "right" of the match.
         kind: items are "words" or "letters".
         tokenize: "words" finds words beside punctuation, too; "whitespace" only what stands between white space.
+            None: "words", unless items are letters.
         lower: take capitals for small letters.
         format: of the documents; None: recognised.
         split: what a document is in plain text.
@@ -74,10 +75,15 @@ def kwic(  # noqa: PLR0913 - every option has its name
     LINE_ORDER.check(sort, "kwic")
     log = ReadingLog(on_error)
     options = Options(format=format, split=split, log=log)
-    tokenizer = Tokenizer(kind, tokenize, lower)
+    tokenizer = tokenizer_of(kind, tokenize, lower)
     found = concordance(source, [words], tokenizer=tokenizer, lines=top, width=width, options=options)[words]
     log.warn_skipped(stacklevel=2)
     return Results(pa.Table.from_pylist([asdict(line) for line in sort_lines(found.lines, sort)], SCHEMA))
+
+
+def tokenizer_of(kind: Kind, tokenize: Tokenize | None, lower: bool) -> Tokenizer:
+    """Return how texts are split: if nothing is said, at the boundaries of words, unless items are letters."""
+    return Tokenizer(kind, tokenize or ("whitespace" if kind == "letters" else "words"), lower)
 
 
 def aligned(lines: Sequence[Line], columns: int | None = None) -> list[tuple[str, str, str]]:

@@ -25,7 +25,7 @@ from raregram.counts.count import context_files
 from raregram.counts.encode import split_documents
 from raregram.counts.storage import is_raregram_file
 from raregram.counts.table import Counts, Ints
-from raregram.errors import InputError, must_be
+from raregram.errors import InputError, ParameterError, must_be
 from raregram.measure.results import Results
 from raregram.models.base import Settings
 from raregram.models.model import NO_KEY, Model, gather
@@ -78,6 +78,9 @@ def score(  # noqa: PLR0913 - every option has its name
     log = ReadingLog(on_error)
     found = open_input(source, model, Options(format=format, split=split, log=log), columns)
     added = score_columns(LOG_RATIO, interval)
+    for head in found.heads:
+        for name in filter(head.all_columns.__contains__, added.names):
+            raise ParameterError(f"{head.source} has a column {name!r} already: rename it")
     tables = [
         pa.table({**part.batch.all_columns, **dict(zip(added.names, part.scores, strict=True))})
         for part in score_input(model, found, level if interval else None)
