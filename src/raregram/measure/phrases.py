@@ -32,6 +32,7 @@ INSIDE = 0.8  # of an N-gram's sightings: so many within a longer one make it a 
 # Two samples of a language are never quite alike, and parts do not tell all about a phrase: a prior weighs at most so
 # many sightings in the smaller corpus. With 100, intervals of phrases in random halves held 0 in 79 to 99 %.
 MOST_SIGHTINGS = 20.0
+LARGEST_STRENGTH = 20.0  # logarithm, while it is fitted
 OUTLIERS = 1 / 20  # of the rows have a ratio of their own, whatever their parts say
 
 Order = npt.NDArray[np.intp]
@@ -173,7 +174,8 @@ def estimate(lengths: Sequence[Rows], parts: Sequence[Parts | None]) -> list[Est
         offset = float(np.log(rows.sizes[0] / rows.sizes[1]))
         parameters = _fit(x, features, evidence, offset)
         log_odds, log_strength = _linear(parameters, features, evidence, offset)
-        by_parts = _shapes(log_odds, log_strength, offset)
+        most = np.log(MOST_SIGHTINGS) + np.logaddexp(0, abs(offset))
+        by_parts = _shapes(log_odds, np.minimum(log_strength, most), offset)
         prior = _give_way(x, by_parts, offset)
         freedom = degrees_of_freedom(rows.totals)
         done.append(Estimates(x, by_parts, prior, design, offset, parameters, freedom, of_rows is None))
@@ -213,8 +215,7 @@ def _without(f: Ints, row: Order, part: Estimates) -> tuple[Floats, Floats]:
 def _linear(parameters: Floats, features: Floats, evidence: Floats, offset: float) -> tuple[Floats, Floats]:
     """Return the log odds that a sighting is in A, and the logarithm of the strength, by the prior."""
     weights, strengths = np.split(parameters, [features.shape[1]])
-    most = np.log(MOST_SIGHTINGS) + np.logaddexp(0, abs(offset))
-    return np.asarray(features @ weights + offset), np.clip(evidence @ strengths, -5, most)
+    return np.asarray(features @ weights + offset), np.clip(evidence @ strengths, -5, LARGEST_STRENGTH)
 
 
 def _shapes(log_odds: Floats, log_strength: Floats, offset: float) -> Floats:
