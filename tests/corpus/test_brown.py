@@ -279,7 +279,8 @@ def test_documents_of_a_sample_are_counted():
     found = {key[2][0]: values for key, values in as_dictionary(counts).items()}
     assert counts.targets == ("x", "y", "z")
     assert found["b"][:8] == [5, 4, 1, 0, 3, 2, 1, 0]  # frequencies, then documents
-    assert found["b"][8:] == [11, 10, 1, 0]  # squares: 1 + 1 + 9
+    assert found["b"][8:12] == [11, 10, 1, 0]  # squares: 1 + 1 + 9
+    assert found["b"][12:14] == [14, 12]  # products with the sizes of documents
 
 
 def test_a_long_text_in_pieces_is_in_one_sample(tmp_path):

@@ -129,7 +129,7 @@ def test_changed_settings_are_noticed(files, tmp_path):
 
 def test_a_newer_format_asks_for_a_newer_raregram(files, tmp_path):
     rewrite_header(files / "good.rgm", tmp_path / "new.rgm", lambda head: head.update(version=99))
-    with pytest.raises(FileError, match=r"new\.rgm has format version 99; this raregram reads up to 3"):
+    with pytest.raises(FileError, match=r"new\.rgm has format version 99; this raregram reads up to 4"):
         rg.Model.load(tmp_path / "new.rgm")
 
 

@@ -369,3 +369,40 @@ def test_what_a_comparison_chooses_itself_is_refused(corpora, option):
     ):
         with pytest.raises(ParameterError, match=f"compare chooses {next(iter(option))} itself"):
             call()
+
+
+def zipf_texts(rng, number, length, words, key=0.0):
+    """Return documents of words that follow Zipf's law, some of which are the word "key"."""
+    weights = 1 / np.arange(3, words + 3)
+    drawn = rng.choice(words, (number, length), p=weights / weights.sum())
+    found = np.where(rng.random((number, length)) < key, "key", np.char.add("w", drawn.astype(str)))
+    return [{"text": " ".join(row)} for row in found.tolist()]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_what_a_small_corpus_never_has_marks_the_large_one(swapped):
+    rng = np.random.default_rng(1)
+    pair = zipf_texts(rng, 20, 200, 3000), zipf_texts(rng, 400, 200, 3000, key=0.05)
+    found = rg.compare(*pair[:: -1 if swapped else 1], n=1).to_pandas().set_index("ngram")
+    assert found.loc["key", "kind"] == ("positive" if swapped else "negative")
+    assert abs(found.loc["key", "conservative"]) > 1
+
+
+def test_a_few_headlines_make_no_lockwords_of_words_that_they_never_have():
+    """Of 400 words little is known, so hardly anything is alike for sure; what contradicts the rest stands out."""
+    rng = np.random.default_rng(2)
+    small = [{"text": f"{document['text']} < odd"} for document in zipf_texts(rng, 50, 6, 2500)]
+    found = rg.compare(small, zipf_texts(rng, 300, 200, 2500, key=0.02), n=1).to_pandas().set_index("ngram")
+    locked = found[found["kind"] == "lockword"]
+    assert not (locked["f_a"] == 0).any()
+    assert (locked["log_ratio"].abs() < 1).all()
+    assert found.loc["<", "kind"] == "positive"
+    assert found.loc["<", "log2_ratio"] > 3
+
+
+def test_intervals_of_phrases_hold_the_ratio_1_where_nothing_is_different():
+    rng = np.random.default_rng(3)
+    documents = zipf_texts(rng, 60, 300, 60)
+    found = rg.compare(documents[:30], documents[30:], n=(1, 2)).to_pandas()
+    for _, rows in found.groupby("length"):
+        assert ((rows["low"] <= 0) & (rows["high"] >= 0)).mean() > 0.93
