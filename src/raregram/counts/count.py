@@ -331,8 +331,8 @@ class CountJob:
 
     def _load(self, path: str) -> Counts:
         """Return the table of a count file, with the chosen targets alone."""
-        told = {"labels": self.settings.labels, "by": self.documents.by}
-        for name in filter(told.get, told):
+        given = {"labels": self.settings.labels, "by": self.documents.by}
+        for name in filter(given.get, given):
             raise ParameterError(f"{name} is for documents, but {path} is counted already: {COUNTED}")
         counts, n, targets = Counts.load(path), self.contexts.n, self.settings.targets
         if n is not None and n != counts.n:

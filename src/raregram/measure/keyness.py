@@ -180,7 +180,7 @@ def degrees_of_freedom(totals: Ints) -> float:
 
 
 def t_tail(square: Floats, freedom: float) -> Floats:
-    """Return the probability that the square of Student's t is above this: F with 1 and so many degrees of freedom.
+    """Return the probability that the square of Student's t is above this: F with 1 and `freedom` degrees.
 
     >>> t_tail(np.array([3.841459, 18.512821]), 2).round(3).tolist()
     [0.189, 0.05]

@@ -132,8 +132,8 @@ def warn_if_few(calibration: Calibration, stacklevel: int = 3) -> None:
     if calibration.targets < FEW_TARGETS:
         number = f"{calibration.targets} held-out context{'s'[: calibration.targets > 1]} of the target"
         warnings.warn(
-            f"the model was calibrated with only {number}: its ratios stay close to uncalibrated ones, within bounds "
-            f"that this number supports. {FEW_TARGETS} or more are needed, some hundreds are better",
+            f"the model was calibrated with only {number}, which support no strong ratios: all are drawn towards 1. "
+            f"{FEW_TARGETS} or more are needed, some hundreds are better",
             RaregramWarning,
             stacklevel,
         )
