@@ -152,7 +152,6 @@ def measures(rows: Rows, found: Estimates) -> dict[str, Floats]:
     sides = (rows.f[:, 0], rows.f[:, 1], float(rows.sizes[0]), float(rows.sizes[1]))
     ratio, g2 = keyness.log_ratio(*sides), keyness.g2(*sides)
     design = g2 / found.design / keyness.small_sample(rows.f.sum(axis=1), found.design, *sides[2:])
-    low, high = found.interval()
     classical = {
         "G2": np.sign(ratio) * g2,
         "log ratio": ratio,
@@ -168,7 +167,7 @@ def measures(rows: Rows, found: Estimates) -> dict[str, Floats]:
         **classical,
         "G2 / D": np.sign(ratio) * design,
         "ours: conservative": found.conservative() + 1e-6 * np.sign(ratio) * design,
-        "ours: ratio": found.shown(low, high),
+        "ours: ratio": found.shown(),
     }
 
 

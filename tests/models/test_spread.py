@@ -14,16 +14,10 @@ from scipy import special, stats
 import raregram as rg
 from raregram.models.calibration import Calibration
 from raregram.models.model import Model
-from raregram.models.special import log_gamma
 from raregram.models.spread import ShortContexts, learn_spread, log_likelihood, short_contexts
 
 MAP = Calibration(0.01, 0.9, 0.8, 0.5, 5_000.0, 10, 1000)
 NONE = Calibration(1e-9, 1.0, 1.0, 1.0, None, 10, 1000)  # close to the identity
-
-
-@given(st.lists(st.floats(1e-4, 1e6), min_size=1))
-def test_log_gamma_is_scipys(x):
-    np.testing.assert_allclose(log_gamma(np.array(x)), special.gammaln(x), rtol=1e-11, atol=1e-9)
 
 
 def test_the_likelihood_is_scipys_beta_binomial():

@@ -447,7 +447,7 @@ def _table(items: pa.Array, rows: Rows, found: Estimates) -> pa.Table:
     """Return the columns of the N-grams of one length."""
     f_a, f_b = rows.f.T
     sides = (f_a, f_b, *map(float, rows.sizes))
-    low, high = found.interval()
+    low, high = found.interval
     log2, per_million, g2 = math.log(2), rows.f / rows.sizes * 1e6, keyness.g2(*sides)
     documents = [pa.array(column, mask=np.full(len(rows), not all_of)) for column, all_of in _by_side(rows)]
     shares = [
@@ -466,7 +466,7 @@ def _table(items: pa.Array, rows: Rows, found: Estimates) -> pa.Table:
         "documents_b": documents[1],
         "share_a": shares[0],
         "share_b": shares[1],
-        "log2_ratio": found.shown(low, high) / log2,
+        "log2_ratio": found.shown() / log2,
         "low": low / log2,
         "high": high / log2,
         "conservative": found.conservative() / log2,

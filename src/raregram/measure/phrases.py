@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from raregram.measure.keyness import Floats, Ints, degrees_of_freedom, design_effect, t_quantile
-from raregram.models.special import beta_interval, digamma, log_beta, trigamma
+from raregram.measure.keyness import Floats, Ints, beta_log_odds, degrees_of_freedom, design_effect, t_quantile
 
 FITTED_ROWS = 5_000  # of each length, at most
 NEUTRAL = 1.0  # sightings with the ratio 1 that every prior has
@@ -76,25 +76,29 @@ class Estimates:
 
     def mean_and_variance(self, prior: Floats, less: Floats | float = 0.0) -> tuple[Floats, Floats]:
         """Return mean and variance of the log ratio, without some of the (effective) sightings."""
-        a, b = (np.maximum(self.x - less, 0) + prior).T
-        return digamma(a) - digamma(b) - self.offset, trigamma(a) + trigamma(b)
+        from scipy.special import digamma, polygamma
 
+        a, b = (np.maximum(self.x - less, 0) + prior).T
+        return digamma(a) - digamma(b) - self.offset, polygamma(1, a) + polygamma(1, b)
+
+    @cached_property
     def interval(self) -> tuple[Floats, Floats]:
-        """Return both ends of the 95 % interval of the log ratio; the fewer documents, the wider."""
-        ends = beta_interval(*(self.x + self.prior).T)
+        """Both ends of the 95 % interval of the log ratio; the fewer documents, the wider."""
+        a, b = (self.x + self.prior).T
         mean, _ = self.mean_and_variance(self.prior)
         wider = max(t_quantile(0.05, self.freedom) / NORMAL, 1)
+        ends = beta_log_odds(0.025, a, b), -beta_log_odds(0.025, b, a)
         low, high = (mean + wider * (end - self.offset - mean) for end in ends)
         return low, high
 
-    def shown(self, low: Floats, high: Floats) -> Floats:
+    def shown(self) -> Floats:
         """Return the log ratio that is shown: the log odds of the posterior mean, with a few more neutral sightings.
 
         Without these, the ratio of what one corpus never has is that of its prior; so it is nearer to what a new
         sample would show. It stays within the interval.
         """
         a, b = (self.x + self.prior + neutral(self.offset, CAUTION)).T
-        return np.asarray(np.clip(np.log(a / b) - self.offset, low, high))
+        return np.asarray(np.clip(np.log(a / b) - self.offset, *self.interval))
 
     def conservative(self) -> Floats:
         """Return by what rows are ranked: the end of the interval nearer to 0, and 0 if it holds 0.
@@ -103,7 +107,7 @@ class Estimates:
         """
         mean, variance = self.mean_and_variance(neutral(self.offset, WEAK))
         own = np.maximum(np.abs(mean) - t_quantile(0.1, self.freedom) * np.sqrt(variance), 0)
-        shown = np.sign(mean) * self.shown(*self.interval())
+        shown = np.sign(mean) * self.shown()
         return np.asarray(np.sign(mean) * np.clip(shown, 0, own) + 0.0)  # no -0.0
 
     def beyond(self) -> Floats:
@@ -215,12 +219,13 @@ def _fit(x: Floats, features: Floats, evidence: Floats, offset: float) -> Floats
         some = np.random.default_rng(0).choice(len(x), FITTED_ROWS, replace=False)
         x, features, evidence = x[some], features[some], evidence[some]
     n, size = x.sum(axis=1), max(len(x), 1)
+    from scipy.special import betaln, digamma
 
     def loss(parameters: Floats) -> tuple[float, Floats]:
         log_odds, log_strength = _linear(parameters, features, evidence, offset)
         shapes = _shapes(log_odds, log_strength, offset)
         s = shapes.sum(axis=1)
-        likelihood = log_beta(*(x + shapes).T) - log_beta(*shapes.T)
+        likelihood = betaln(*(x + shapes).T) - betaln(*shapes.T)
         slope = (digamma(x + shapes) - digamma(shapes)) - (digamma(n + s) - digamma(s))[:, None]
         of_parts = shapes - neutral(offset)
         by_odds = (slope[:, 0] - slope[:, 1]) * of_parts[:, 0] * of_parts[:, 1] / of_parts.sum(axis=1)

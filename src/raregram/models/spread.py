@@ -30,7 +30,6 @@ from raregram.models.calibration import Calibration
 from raregram.models.intervals import standard_deviation
 from raregram.models.model import NO_KEY, Model
 from raregram.models.ratios import Floats
-from raregram.models.special import log_gamma
 
 LONGEST = 5  # items of a short context
 LEAST_SEEN = 5  # sightings of a short context from which something is learned
@@ -120,6 +119,8 @@ def _neighbours(theta: Floats, step: float) -> Iterator[Floats]:
 
 def log_likelihood(calibration: Calibration, contexts: ShortContexts) -> float:
     """Return the log likelihood of held-out frequencies."""
+    from scipy.special import gammaln
+
     c = contexts
     deviation = standard_deviation(calibration.spread * c.variance)
     middle, low, high = (calibration.apply(c.log_ratio + sign * deviation, c.evidence) for sign in (0, -1, 1))
@@ -127,5 +128,5 @@ def log_likelihood(calibration: Calibration, contexts: ShortContexts) -> float:
     # A beta distribution whose odds vary as much as the ratio does.
     strength = 1 / (np.expm1(np.clip((high - low) / 2, 0.01, 5.0) ** 2) * np.minimum(p, 1 - p))
     a, b, f_de = strength * p, strength * (1 - p), c.f_all - c.f_nu
-    chosen = log_gamma(c.f_nu + a) - log_gamma(a) + log_gamma(f_de + b) - log_gamma(b)
-    return float((chosen - log_gamma(c.f_all + strength) + log_gamma(strength)).sum())
+    chosen = gammaln(c.f_nu + a) - gammaln(a) + gammaln(f_de + b) - gammaln(b)
+    return float((chosen - gammaln(c.f_all + strength) + gammaln(strength)).sum())
