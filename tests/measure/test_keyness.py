@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-import scipy.optimize
 import scipy.special
 import scipy.stats
 from hypothesis import given
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from raregram.measure import keyness
-from raregram.measure.phrases import Rows, estimate, find_parts, minimise
+from raregram.measure.phrases import Rows, estimate, find_parts
 
 FREQUENCIES = arrays(np.int64, (12, 2), elements=st.integers(0, 2000))
 N_A, N_B = 250_000.0, 90_000.0
@@ -92,11 +91,6 @@ def test_fightin_words_by_hand():
     assert keyness.fightin_words(np.array([30]), np.array([10]), 1000, 2000, prior=100)[0] == pytest.approx(z)
 
 
-@given(arrays(float, st.integers(1, 30), elements=st.floats(0, 1)))
-def test_adjusted_p_are_those_of_scipy(p):
-    np.testing.assert_allclose(keyness.benjamini_hochberg(p), scipy.stats.false_discovery_control(p), rtol=1e-12)
-
-
 def clumped(rng, rows, documents, clump):
     """Draw frequencies per document: sightings come `clump` at a time, about 20 in all; (rows, documents, 2)."""
     return clump * rng.poisson(20 / clump / documents / 2, size=(rows, documents, 2))
@@ -129,14 +123,6 @@ def test_a_difference_between_the_corpora_is_no_clumping():
     f[:, :, 0] = np.random.default_rng(2).poisson(0.4, size=(500, 100))
     design = keyness.design_effect(*summed(f), np.full(2, 1 / 100), np.array([100, 100]))
     assert design.mean() == pytest.approx(1, abs=0.1)
-
-
-def rosen(x):
-    return float(scipy.optimize.rosen(x)), scipy.optimize.rosen_der(x)
-
-
-def test_the_lowest_point_is_found():
-    np.testing.assert_allclose(minimise(rosen, np.array([-1.2, 1.0, 0.5]), 500), np.ones(3), atol=0.01)
 
 
 def words(f):

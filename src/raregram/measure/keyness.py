@@ -231,16 +231,3 @@ def t_quantile(outside: float, freedom: float) -> float:
     from scipy.special import stdtrit
 
     return float(-stdtrit(freedom, outside / 2))
-
-
-def benjamini_hochberg(p: Floats) -> Floats:
-    """Return the smallest false discovery rate at which each row is a discovery.
-
-    >>> benjamini_hochberg(np.array([0.01, 0.5, 0.02])).round(3).tolist()
-    [0.03, 0.5, 0.03]
-    """
-    order = np.argsort(-p, kind="stable")
-    ranks = np.arange(len(p), 0, -1)
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(np.minimum.accumulate(p[order] * len(p) / ranks), 1)
-    return adjusted

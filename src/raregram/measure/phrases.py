@@ -12,7 +12,7 @@ marginal likelihood, fitted for each length; words have b, c0 and c1 alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -211,6 +211,9 @@ def _shares(log_odds: Floats) -> Floats:
 
 def _fit(x: Floats, features: Floats, evidence: Floats, offset: float) -> Floats:
     """Return the parameters of the highest marginal likelihood; a weak pull to the start keeps small tables sane."""
+    from scipy.optimize import minimize
+    from scipy.special import betaln, digamma
+
     start = np.zeros(features.shape[1] + evidence.shape[1])
     if features.shape[1] > 1:
         start[1:3] = 0.5
@@ -219,7 +222,6 @@ def _fit(x: Floats, features: Floats, evidence: Floats, offset: float) -> Floats
         some = np.random.default_rng(0).choice(len(x), FITTED_ROWS, replace=False)
         x, features, evidence = x[some], features[some], evidence[some]
     n, size = x.sum(axis=1), max(len(x), 1)
-    from scipy.special import betaln, digamma
 
     def loss(parameters: Floats) -> tuple[float, Floats]:
         log_odds, log_strength = _linear(parameters, features, evidence, offset)
@@ -234,7 +236,7 @@ def _fit(x: Floats, features: Floats, evidence: Floats, offset: float) -> Floats
         gradient = np.concatenate([by_odds @ features, by_strength @ evidence])
         return float(pull @ pull / 2 - likelihood.sum()) / size, (pull - gradient) / size
 
-    return minimise(loss, start)
+    return np.asarray(minimize(loss, start, method="SLSQP", jac=True, options={"ftol": 1e-14, "maxiter": 500}).x)
 
 
 def find_repeats(
@@ -285,32 +287,3 @@ def _inside(rows: Order, k: int, parts: Sequence[Parts | None], shortest: int) -
         assert of_rows is not None
         here = [of_rows.prefix[here[0]], *(of_rows.suffix[row] for row in here)]
         yield from ((length - 1, row) for row in here)
-
-
-def minimise(loss: Callable[[Floats], tuple[float, Floats]], start: Floats, steps: int = 200) -> Floats:
-    """Return where a function is lowest, given it with its gradient, by the method of Broyden and others (BFGS).
-
-    >>> minimise(lambda x: (float((x - 3) @ (x - 3)), 2 * (x - 3)), np.zeros(2)).round(6).tolist()
-    [3.0, 3.0]
-    """
-    x, inverse = start.copy(), np.eye(len(start))
-    value, gradient = loss(x)
-    for _ in range(steps):
-        direction = -inverse @ gradient
-        slope = float(direction @ gradient)
-        if slope > -1e-10:
-            break
-        size, new_value = min(1.0, 1 / float(np.abs(direction).max())), np.inf
-        while new_value > value + 1e-4 * size * slope and size > 1e-6:
-            new_value, new_gradient = loss(x + size * direction)
-            size /= 2
-        if new_value > value - 1e-7:
-            break
-        size *= 2
-        step, change = size * direction, new_gradient - gradient
-        x, value, gradient = x + step, new_value, new_gradient
-        curvature = float(step @ change)
-        if curvature > 1e-14:
-            left = np.eye(len(x)) - np.outer(step, change) / curvature
-            inverse = left @ inverse @ left.T + np.outer(step, step) / curvature
-    return x
