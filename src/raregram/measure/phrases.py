@@ -206,7 +206,9 @@ def neutral(offset: float, sightings: float = NEUTRAL) -> Floats:
 
 
 def _shares(log_odds: Floats) -> Floats:
-    return np.asarray(1 / (1 + np.exp(-log_odds)))
+    from scipy.special import expit
+
+    return np.asarray(expit(log_odds))
 
 
 def _fit(x: Floats, features: Floats, evidence: Floats, offset: float) -> Floats:
