@@ -79,7 +79,7 @@ def judge(articles: pa.Table, counting: dict[str, Any], seed: int) -> Iterator[t
             f, documents, squares, products = of_target.swapaxes(0, 1)
             design = keyness.design_effect(f, documents, squares, products, totals[:3, :1])
             covered = cover(model.with_interval(contexts), rows.values[:, 0], f[:, 0], design, odds, seed)
-            expected = model.estimator.evidence(model.encode(contexts))
+            expected = model.estimator.expected_count(model.encode(contexts))
             found.append((np.zeros(len(rows)) if expected is None else expected, covered))
         every, inside = zip(*found, strict=True)
         yield target, np.concatenate(every), np.concatenate(inside)

@@ -24,7 +24,7 @@ from raregram.errors import (
     must_be,
     shorten,
 )
-from raregram.models.calibration import Calibration, learn
+from raregram.models.calibration import Calibration, HeldOut, learn
 from raregram.models.fit import fit
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
@@ -275,21 +275,24 @@ class FeatureSelectiveLR(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
         if min(n_positive, n_negative) < LEAST_ROWS:
             found = f"there are {n_negative:,} rows of one class and {n_positive:,} of the other"
             return None, f"{found}; it takes {LEAST_ROWS} of each"
+        try:
+            return learn(self._score_folds(counts, rows)), ""
+        except InputError as error:
+            return None, str(error)
+
+    def _score_folds(self, counts: Counts, rows: Counts) -> Iterator[HeldOut]:
+        """Score the rows of each fold by a fit to the others."""
         items, frequencies = rows.whole_ngrams(), rows.frequencies(rows.whole_rows, TARGET)
-        scores, held_out = [], []
-        for drawn in _draw_folds(*frequencies, self.folds, self._seed):
-            here = drawn[0] + drawn[1] > 0
-            some, f_nu, f_de = _take(items, here), drawn[0][here], drawn[1][here]
+        for drawn_nu, drawn_de in _draw_folds(*frequencies, self.folds, self._seed):
+            here = drawn_nu + drawn_de > 0
+            some, f_nu, f_de = _take(items, here), drawn_nu[here], drawn_de[here]
             if not len(f_nu):
                 continue
             rest = counts - self._count(some, f_nu, f_de)
             if not all(rest.sizes(TARGET)):
-                return None, "all rows of a class are in one fold"
-            model = self._fit(rest, n_negative / rest.sizes(TARGET)[1])
-            scores.append(model.log_ratio(_encode(model, some)))
-            held_out.append((f_nu, f_de))
-        f_nu, f_de = (np.concatenate(column) for column in zip(*held_out, strict=True))
-        return learn(np.concatenate(scores), f_nu, f_de), ""
+                raise InputError("all rows of a class are in one fold")
+            model = self._fit(rest, counts.sizes(TARGET)[1] / rest.sizes(TARGET)[1])
+            yield HeldOut(model.log_ratio(_encode(model, some)), f_nu, f_de)
 
     def _log_odds(self, X: Any) -> Floats:
         """Return the logarithm of the odds of the positive class; no evidence (NaN) leaves the prior odds."""

@@ -251,7 +251,7 @@ def experiment() -> pa.Table:
             criteria=("random", "tf", "cet", "chi2", "chi2_printed", "gss", "gss_abs"), sizes=(5, 20, 100),
             lams=(1e-5, 1e-3, 1e-1), suffixes=3, shapes=3, priors=(3.0, 10.0), taus=(0.5, 0.8),
         )  # fmt: skip
-        return cells_of(run(config, load_corpus(config), Path(folder), processes=1))
+        return cells_of(run(config, load_corpus(config), processes=1))
 
 
 CELL = ("target", "estimator", "criterion", "size", "lam", "valid_f1", "test_f1")
@@ -350,8 +350,7 @@ def paper(write_anew: bool) -> list[str]:
     for tags in ("stanford", "spacy"):
         for n in (10, 2):
             config = Config(tags=tags, n=n, seed=0)
-            with tempfile.TemporaryDirectory() as folder:
-                found = cells_of(run(config, load_corpus(config), Path(folder)))
+            found = cells_of(run(config, load_corpus(config)))
             path = FOLDER / f"paper-{tags}-{n}.parquet"
             if write_anew:
                 pq.write_table(found, path, compression="zstd")

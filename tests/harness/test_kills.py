@@ -9,7 +9,6 @@ import multiprocessing
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,10 +19,8 @@ import pytest
 
 import raregram as rg
 from raregram import atomic as drafts
-from raregram.cli import experiments
 from raregram.corpus.fetch import fetch_corpus
 from raregram.errors import FileError
-from raregram.measure.experiment import Config, load_corpus
 from reliability import commands, crashes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
@@ -272,25 +269,3 @@ def test_two_runs_do_not_share_unfinished_work(tmp_path):
         pass
     with drafts.sole_use(tmp_path):
         pass
-
-
-def test_an_experiment_whose_report_fails_keeps_what_it_has_measured(inputs, tmp_path, monkeypatch):
-    config = Config(corpus=(str(inputs / "a.jsonl"),), n=3, k=15, sizes=(2,), lams=(1e-3,), targets=("LOC",))
-    run = "raregram.measure.experiment.run"
-    monkeypatch.setattr(run, lambda config, corpus, work, say: (work / "cells").touch() or {})
-    with pytest.raises(RuntimeError, match="no report"), experiments._run(config, tmp_path, quiet=True):
-        raise RuntimeError("no report")
-    assert [path.name for path in tmp_path.glob(".work-*/[!.]*")] == ["cells"]
-    with experiments._run(config, tmp_path, quiet=True) as results:
-        assert results == {}
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_experiment_does_not_go_on_with_the_counts_of_another_corpus(inputs, tmp_path):
-    path = tmp_path / "corpus.jsonl"
-    shutil.copy(inputs / "a.jsonl", path)
-    config = Config(corpus=(str(path),))
-    first = config.digest(load_corpus(config))
-    assert config.digest(load_corpus(config)) == first
-    shutil.copy(inputs / "b.jsonl", path)
-    assert config.digest(load_corpus(config)) != first

@@ -1,4 +1,4 @@
-"""The measures of keyness against SciPy and by hand, and the special functions behind them."""
+"""The measures of keyness against SciPy and by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-import scipy.optimize
 import scipy.special
 import scipy.stats
 from hypothesis import given
@@ -14,38 +13,28 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from raregram.measure import keyness
-from raregram.measure.phrases import Rows, estimate, find_parts, minimise
-from raregram.models import special
+from raregram.measure.phrases import Rows, estimate, find_parts
 
-SHAPES = arrays(float, st.integers(1, 20), elements=st.floats(1e-2, 1e5))
 FREQUENCIES = arrays(np.int64, (12, 2), elements=st.integers(0, 2000))
 N_A, N_B = 250_000.0, 90_000.0
 
 
-@given(SHAPES)
-def test_gamma_and_its_derivatives_are_those_of_scipy(x):
-    np.testing.assert_allclose(special.log_gamma(x), scipy.special.gammaln(x), rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(special.digamma(x), scipy.special.digamma(x), rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(special.trigamma(x), scipy.special.polygamma(1, x), rtol=1e-12)
-
-
 @given(st.floats(0.05, 3000), st.floats(0.05, 3000), st.floats(1e-9, 0.5))
-def test_quantiles_of_beta_are_those_of_scipy(a, b, p):
-    odds = special.beta_log_odds(p, np.array([a]), np.array([b]))[0]
-    assert special.beta_log_cdf(np.array([odds]), np.array([a]), np.array([b]))[0] == pytest.approx(
-        math.log(p), abs=1e-8
-    )
-    x = scipy.stats.beta.ppf(p, a, b)
-    if 1e-200 < x < 1 - 1e-6:
-        assert odds == pytest.approx(scipy.special.logit(x), abs=1e-8, rel=1e-8)
+def test_log_odds_of_quantiles_are_exact_at_both_ends(a, b, p):
+    odds = keyness.beta_log_odds(p, np.array([a]), np.array([b]))[0]
+    # F(x) by the smaller of x and 1 - x, of which doubles know more digits
+    cdf = scipy.special.betainc(a, b, scipy.special.expit(odds))
+    other = scipy.special.betaincc(b, a, scipy.special.expit(-odds))
+    assert (cdf if odds < 0 else other) == pytest.approx(p, rel=1e-6)
 
 
-@given(st.floats(0.05, 2000), st.floats(0.05, 2000))
-def test_intervals_from_the_table_are_right_to_a_hundredth_of_a_standard_deviation(a, b):
-    low, high = (ends[0] for ends in special.beta_interval(np.array([a]), np.array([b])))
-    spread = math.sqrt(scipy.special.polygamma(1, a) + scipy.special.polygamma(1, b))
-    assert abs(low - special.beta_log_odds(0.025, np.array([a]), np.array([b]))[0]) < 0.015 * spread
-    assert abs(high + special.beta_log_odds(0.025, np.array([b]), np.array([a]))[0]) < 0.015 * spread
+def test_log_odds_of_quantiles_next_to_0_and_1_are_finite():
+    """Of x = 1 - 1e-100, doubles know nothing but its complement; that of 1e-1000 is as small as they hold."""
+    a, b = np.array([1e5, 1e-3, 1e-5]), np.array([1e-4, 1e5, 1.0])
+    found = keyness.beta_log_odds(0.025, a, b)
+    assert found[0] > 100
+    assert (found[1:] < -500).all()
+    assert np.isfinite(found).all()
 
 
 @given(FREQUENCIES)
@@ -102,11 +91,6 @@ def test_fightin_words_by_hand():
     assert keyness.fightin_words(np.array([30]), np.array([10]), 1000, 2000, prior=100)[0] == pytest.approx(z)
 
 
-@given(arrays(float, st.integers(1, 30), elements=st.floats(0, 1)))
-def test_adjusted_p_are_those_of_scipy(p):
-    np.testing.assert_allclose(keyness.benjamini_hochberg(p), scipy.stats.false_discovery_control(p), rtol=1e-12)
-
-
 def clumped(rng, rows, documents, clump):
     """Draw frequencies per document: sightings come `clump` at a time, about 20 in all; (rows, documents, 2)."""
     return clump * rng.poisson(20 / clump / documents / 2, size=(rows, documents, 2))
@@ -158,14 +142,6 @@ def test_documents_of_unequal_size_are_no_clumping():
     np.testing.assert_allclose(keyness.design_effect(*sums, totals, weight=0.0), np.maximum(exact, 1), rtol=1e-9)
 
 
-def rosen(x):
-    return float(scipy.optimize.rosen(x)), scipy.optimize.rosen_der(x)
-
-
-def test_the_lowest_point_is_found():
-    np.testing.assert_allclose(minimise(rosen, np.array([-1.2, 1.0, 0.5]), 500), np.ones(3), atol=0.01)
-
-
 def words(f):
     """Return words alone, each sighting in a document of its own."""
     many = np.array([10**6, 10**6])
@@ -191,7 +167,7 @@ def test_intervals_hold_the_ratio_that_was_drawn_at_every_frequency():
     f_a = rng.binomial(n, p)
     rows = [words(np.column_stack([f_a, n - f_a]).astype(np.int64))]
     (found,) = estimate(rows, find_parts(rows))
-    low, high = found.interval()
+    low, high = found.interval
     inside = (low < np.log(p / (1 - p))) & (np.log(p / (1 - p)) < high)
     for some in (n < 10, (n >= 10) & (n < 100), n >= 100):
         assert 0.93 < inside[some].mean() < 0.97

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -172,7 +171,7 @@ def reproduce(
 ) -> None:
     """Run the paper's experiment and write a report.
 
-    Splits the corpus, counts, tunes on validation, evaluates on test. An interrupted run resumes when started again.
+    Splits the corpus, counts, tunes on validation, evaluates on test. results.json is written last.
 
     Example: raregram reproduce --out reproduce
     """
@@ -197,10 +196,10 @@ def reproduce(
             "sizes": None if sizes is None else tuple(_numbers(sizes, int, "sizes")),
             "corpus": tuple(corpus or []) or None,
         }  # fmt: skip
-        with _run(_config(config, changes), folder, quiet) as results:
-            page = write_report(results, folder)
-            with atomic_path(path) as temporary:  # written last: if it exists, all is there
-                temporary.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8", newline="\n")
+        results = _run(_config(config, changes), folder, quiet)
+        page = write_report(results, folder)
+        with atomic_path(path) as temporary:
+            temporary.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8", newline="\n")
     if as_json:
         print_json({"report": str(page), "chosen": results["chosen"]})
     else:
@@ -257,22 +256,18 @@ def _config(path: str | None, changes: dict[str, Any]) -> Config:
     return replace(Config.from_mapping(settings), **{key: v for key, v in changes.items() if v is not None})
 
 
-@contextmanager
-def _run(config: Config, folder: Path, quiet: bool) -> Iterator[dict[str, Any]]:
-    """Run an experiment and give its results; finished parts stay in a hidden folder until they are written."""
-    from raregram.atomic import sole_use, write_errors_named
+def _run(config: Config, folder: Path, quiet: bool) -> dict[str, Any]:
+    """Run an experiment and return its results, as they are when read from a file."""
+    from raregram.atomic import write_errors_named
     from raregram.measure import experiment
 
     announce = experiment.say_nothing if quiet else _announce
     fetched = " (fetched by npm if it is not there)" if config.corpus == "reuters" else ""
     announce(f"reading the corpus{fetched}")
     corpus = experiment.load_corpus(config)
-    work = folder / f".work-{config.digest(corpus)[:16]}"
-    with write_errors_named(work):
-        work.mkdir(parents=True, exist_ok=True)
-    with sole_use(work):
-        yield dict(json.loads(json.dumps(experiment.run(config, corpus, work, announce))))
-        shutil.rmtree(work, ignore_errors=True)
+    with write_errors_named(folder):  # before the work, which takes minutes
+        folder.mkdir(parents=True, exist_ok=True)
+    return dict(json.loads(json.dumps(experiment.run(config, corpus, announce))))
 
 
 def _announce(text: str) -> None:  # not a lambda, since it goes to other processes

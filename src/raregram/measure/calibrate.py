@@ -7,10 +7,9 @@ from typing import Any
 
 from raregram.corpus.documents import Options
 from raregram.measure.evaluate import type_frequencies, types_for, types_of
-from raregram.models.calibration import learn, warn_if_few
+from raregram.models.calibration import HeldOut, learn, short_contexts, warn_if_few
 from raregram.models.fit import check_finite
 from raregram.models.model import Model
-from raregram.models.spread import learn_spread, short_contexts
 from raregram.options import SPLIT, Split
 
 
@@ -42,6 +41,7 @@ def calibrate(
     check_finite(model.estimator)
     counts = types_of(documents, s, s.target, Options(format=format, split=split))
     frequencies, plain = type_frequencies(counts, s.target, s.denominator), replace(model, calibration=None)
-    calibration = learn(plain.log_ratio(types_for(plain, counts)), *frequencies, bounded)
+    scores = plain.log_ratio(types_for(plain, counts))
+    calibration = learn([HeldOut(scores, *frequencies, short_contexts(plain, counts))], bounded)
     warn_if_few(calibration)
-    return replace(model, calibration=learn_spread(calibration, short_contexts(plain, counts)))
+    return replace(model, calibration=calibration)

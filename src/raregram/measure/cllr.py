@@ -143,16 +143,13 @@ def cllr(log_ratios: Floats, f_nu: Ints, f_de: Ints) -> float:
     >>> round(cllr(np.log([3.0, 1.0]), np.array([1, 1]), np.array([0, 2])), 6)  # 1/2 ((log2(4/3) + 1) / 2 + 1)
     0.853759
     """
-    log_ratios = evidence(log_ratios)
-    return 0.5 * (_mean_cost(-log_ratios, f_nu) + _mean_cost(log_ratios, f_de))
-
-
-def _mean_cost(against: Floats, frequency: Ints) -> float:
-    """Return the mean of log2(1 + exp(against)) over occurrences."""
-    here = frequency > 0  # what never occurs costs nothing, though its ratio be 0
-    if not here.any():
+    log_ratios, nu, de = evidence(log_ratios), f_nu > 0, f_de > 0
+    if not (nu.any() and de.any()):
         return math.nan
-    return float((frequency[here] * np.logaddexp(0.0, against[here])).sum() / frequency.sum() / math.log(2))
+    # What never occurs is left out, since its ratio may be 0, and 0 times infinity is NaN.
+    targets = np.average(np.logaddexp(0.0, -log_ratios[nu]), weights=f_nu[nu])
+    others = np.average(np.logaddexp(0.0, log_ratios[de]), weights=f_de[de])
+    return float(targets / math.log(2) + others / math.log(2)) / 2
 
 
 def least_cllr(pooled: Pooled) -> float:
@@ -163,34 +160,15 @@ def least_cllr(pooled: Pooled) -> float:
 
 
 def pav_corners(pooled: Pooled) -> Ints:
-    """Return where the blocks of pool adjacent violators start, and where the last ends.
+    """Return where the blocks of pool adjacent violators start, and where the last ends."""
+    from scipy.optimize import isotonic_regression
 
-    The blocks are the sides of the greatest convex minorant of (sum of f_de, sum of f_nu), whose slopes are the
-    ratios of the blocks.
-    """
-    x, y = (np.concatenate([[0], np.cumsum(frequency)]) for frequency in (pooled.f_de, pooled.f_nu))
-    corners = np.arange(len(x))
-    while True:  # drop all corners at once that are not below the line between their neighbours,
-        dx, dy = np.diff(x[corners]).astype(np.float64), np.diff(y[corners]).astype(np.float64)
-        below = np.concatenate([[True], dy[:-1] * dx[1:] < dy[1:] * dx[:-1], [True]])[: len(corners)]
-        before, corners = len(corners), corners[below]
-        if len(corners) == before:
-            return np.asarray(corners)
-        if 2 * len(corners) > before:  # as long as it is worth it, then one by one
-            return np.array(_convex(corners.tolist(), x[corners].tolist(), y[corners].tolist()))
-
-
-def _convex(corners: list[int], xs: list[int], ys: list[int]) -> list[int]:
-    """Return the corners of the greatest convex minorant, by a stack; in whole numbers of any size."""
-    found: list[tuple[int, int, int]] = []
-    for corner, x, y in zip(corners, xs, ys, strict=True):
-        while len(found) > 1:
-            (_, x0, y0), (_, x1, y1) = found[-2:]
-            if (y1 - y0) * (x - x1) < (y - y1) * (x1 - x0):
-                break
-            found.pop()
-        found.append((corner, x, y))
-    return [corner for corner, _, _ in found]
+    occurrences = pooled.f_nu + pooled.f_de
+    corners = isotonic_regression(pooled.f_nu / occurrences, weights=occurrences).blocks
+    f_nu, f_de = (_between(frequency, corners).astype(np.float64) for frequency in (pooled.f_nu, pooled.f_de))
+    # Blocks of the same ratio that rounding has kept apart are one.
+    rises = f_nu[:-1] * f_de[1:] < f_nu[1:] * f_de[:-1]
+    return np.asarray(corners[np.concatenate([[True], rises, [True]])])
 
 
 def _between(frequency: Ints, corners: Ints) -> Ints:

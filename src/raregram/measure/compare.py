@@ -480,12 +480,13 @@ def _table(items: pa.Array, rows: Rows, found: Estimates) -> pa.Table:
     """Return the columns of the N-grams of one length."""
     f_a, f_b = rows.f.T
     sides = (f_a, f_b, *map(float, rows.sizes))
-    low, high = found.interval()
+    low, high = found.interval
     log2, per_million, g2 = math.log(2), rows.f / rows.sizes * 1e6, keyness.g2(*sides)
     documents = [pa.array(column, mask=np.full(len(rows), not all_of)) for column, all_of in _by_side(rows)]
     shares = [
         pa.array(column / max(all_of, 1), mask=np.full(len(rows), not all_of)) for column, all_of in _by_side(rows)
     ]
+    zeta = keyness.zeta(*rows.documents.T, *np.maximum(rows.all_documents, 1))
     words = [items.take(pa.array(column)) for column in rows.keys.T]
     williams = keyness.small_sample(rows.f.sum(axis=1), found.design, *sides[2:])
     columns = {
@@ -499,7 +500,7 @@ def _table(items: pa.Array, rows: Rows, found: Estimates) -> pa.Table:
         "documents_b": documents[1],
         "share_a": shares[0],
         "share_b": shares[1],
-        "log2_ratio": found.shown(low, high) / log2,
+        "log2_ratio": found.shown() / log2,
         "low": low / log2,
         "high": high / log2,
         "conservative": found.conservative() / log2,
@@ -509,7 +510,7 @@ def _table(items: pa.Array, rows: Rows, found: Estimates) -> pa.Table:
         "log_ratio": keyness.log_ratio(*sides),
         "simple_maths": keyness.simple_maths(*sides),
         "odds_ratio": keyness.odds_ratio(*sides),
-        "zeta": pc.subtract(*shares),
+        "zeta": pa.array(zeta, mask=np.full(len(rows), not rows.all_documents.all())),
         "fightin_words": keyness.fightin_words(*sides),
         "size_a": np.full(len(rows), rows.sizes[0]),
         "size_b": np.full(len(rows), rows.sizes[1]),
@@ -524,9 +525,11 @@ def _by_side(rows: Rows) -> list[tuple[Ints, int]]:
 
 def _of_all_rows(table: pa.Table, freedom: float) -> dict[str, Any]:
     """Return the columns that depend on how many rows there are, and the kind, which depends on these."""
+    from scipy.stats import false_discovery_control
+
     column = {name: table[name].to_numpy() for name in ("g2_design", "conservative", "low", "high", "f_a", "f_b")}
     p = keyness.t_tail(column["g2_design"], freedom)
-    q = keyness.benjamini_hochberg(p)
+    q = false_discovery_control(p) if len(p) else p
     clr = np.zeros(len(table))
     for sizes in set(zip(table["size_a"].to_pylist(), table["size_b"].to_pylist(), strict=True)):
         rows = np.flatnonzero(table["size_a"].to_numpy() == sizes[0])

@@ -6,8 +6,6 @@ curve: it is shown beside the honest choice, and called so. The targets run side
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import platform
 import time
@@ -22,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 
 from raregram import options
-from raregram.atomic import atomic_path
 from raregram.corpus.documents import Options
 from raregram.corpus.formats import read_documents
 from raregram.corpus.formats.tables import documents_table
@@ -135,13 +132,6 @@ class Config:
         values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()}
         return cls(**values)
 
-    def digest(self, corpus: pa.Table) -> str:
-        """Return a digest of all that decides about the results: the settings, the documents and the version."""
-        total = hashlib.sha256(json.dumps([version("raregram"), asdict(self)], sort_keys=True).encode())
-        for batch in corpus.to_batches():
-            total.update(batch.serialize())
-        return total.hexdigest()
-
 
 @dataclass(frozen=True)
 class Splits:
@@ -158,15 +148,12 @@ class Splits:
         return training_frequency(self.test, self.train)
 
 
-def run(
-    config: Config, corpus: pa.Table, work: Path, say: Say = say_nothing, processes: int | None = None
-) -> dict[str, Any]:
+def run(config: Config, corpus: pa.Table, say: Say = say_nothing, processes: int | None = None) -> dict[str, Any]:
     """Run an experiment on a table of documents (`id`, `text` or `items`, `spans`); return its results as plain data.
 
     Args:
         config: the settings.
         corpus: the tagged documents.
-        work: a folder for finished measurements, so that an interrupted run goes on from there.
         say: shows what is being done; other processes call it too, so it is a function of a module.
         processes: how many targets run side by side; None for one a processor. The results are the same.
     """
@@ -175,7 +162,7 @@ def run(
         _grid(config, splits, target, splits.valid).check()
     articles = choose_articles(config, split_corpus(config, corpus)["test"])
     inputs, data = {name: getattr(splits, name).digest() for name in SPLITS}, _table_2(splits)
-    run_target = partial(_run_target, config, splits, articles, work, say)
+    run_target = partial(_run_target, config, splits, articles, say)
     per_target = dict(zip(config.targets, map_in_processes(run_target, config.targets, processes), strict=True))
     return {
         "config": asdict(config),
@@ -261,24 +248,22 @@ def _grid(config: Config, splits: Splits, target: str, contexts: Counts) -> Grid
 
 
 def _run_target(
-    config: Config, splits: Splits, articles: list[dict[str, Any]], work: Path, say: Say, target: str
+    config: Config, splits: Splits, articles: list[dict[str, Any]], say: Say, target: str
 ) -> dict[str, Any]:
     """Tune, choose, score and evaluate for one target."""
     valid, test = (_grid(config, splits, target, contexts) for contexts in (splits.valid, splits.test))
-    stored = partial(_stored, work, config.targets.index(target))  # a name may hold what no file name can
     say(f"tuning {target}: {len(config.criteria)} criteria x {len(config.sizes)} sizes x {len(config.lams)} lam")
-    tried = stored("valid", lambda: [
-        *valid.all_used((0.0, *config.lams)), *valid.selective(config.criteria, config.sizes, config.lams)
-    ])  # fmt: skip
-    plain, *with_ridge = tried
+    plain, *with_ridge = tried = [
+        *valid.all_used((0.0, *config.lams)),
+        *valid.selective(config.criteria, config.sizes, config.lams),
+    ]
     curves = _best_by(with_ridge, lambda trial: (trial.estimator, trial.criterion, trial.size))
     say(f"scoring {target} on test")
-    scored = stored("test", lambda: [replace(trial, f1=test.f1(test.fit(trial))) for trial in (plain, *curves)])
-    test_f1 = {trial: again.f1 for trial, again in zip((plain, *curves), scored, strict=True)}
+    test_f1 = {trial: test.f1(test.fit(trial)) for trial in (plain, *curves)}
     families = _families(curves, plain, test_f1)
     say(f"tuning the back-off estimator for {target}: {len(config.priors)} lam x {len(config.taus)} tau, and less")
-    backoff = stored("backoff", lambda: list(valid.backoff(config.priors, config.taus)))
-    smoothed = stored("smoothed", lambda: list(valid.smoothed()))
+    backoff = list(valid.backoff(config.priors, config.taus))
+    smoothed = list(valid.smoothed())
     test_f1[choose(smoothed)] = test.f1(test.fit(choose(smoothed)))
     say(f"scoring the back-off estimator for {target} on test")
     limited, shown = _limit_backoff(config, choose(backoff), valid, test)
@@ -309,16 +294,6 @@ def _run_target(
         "lam0": models["all used lam*"].lam0,
         "articles": [_boundary_scores(models["backoff"], article["items"]) for article in articles],
     }
-
-
-def _stored(work: Path, number: int, name: str, measure: Callable[[], list[Trial]]) -> list[Trial]:
-    """Return trials that an earlier run has measured, or measure them now and keep them."""
-    path = work / f"{number}-{name}.json"
-    if not path.exists():
-        trials = measure()
-        with atomic_path(path) as temporary:
-            temporary.write_text(json.dumps([asdict(trial) for trial in trials]))
-    return [Trial(**trial) for trial in json.loads(path.read_text())]
 
 
 def _best_by(trials: Sequence[Trial], key: Callable[[Trial], Any]) -> list[Trial]:

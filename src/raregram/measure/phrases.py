@@ -12,14 +12,14 @@ marginal likelihood, fitted for each length; words have b, c0 and c1 alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from raregram.measure.keyness import Floats, Ints, degrees_of_freedom, design_effect, t_quantile
-from raregram.models.special import beta_interval, beta_log_odds, digamma, log_beta, trigamma
+from raregram.measure.keyness import Floats, Ints, beta_log_odds, degrees_of_freedom, design_effect, t_quantile
 
 FITTED_ROWS = 5_000  # of each length, at most
 NEUTRAL = 1.0  # sightings with the ratio 1 that every prior has
@@ -88,25 +88,29 @@ class Estimates:
 
     def mean_and_variance(self, prior: Floats, less: Floats | float = 0.0) -> tuple[Floats, Floats]:
         """Return mean and variance of the log ratio, without some of the (effective) sightings."""
-        a, b = (np.maximum(self.x - less, 0) + prior).T
-        return digamma(a) - digamma(b) - self.offset, trigamma(a) + trigamma(b)
+        from scipy.special import digamma, polygamma
 
+        a, b = (np.maximum(self.x - less, 0) + prior).T
+        return digamma(a) - digamma(b) - self.offset, polygamma(1, a) + polygamma(1, b)
+
+    @cached_property
     def interval(self) -> tuple[Floats, Floats]:
-        """Return both ends of the 95 % interval of the log ratio; the fewer documents, the wider."""
-        ends = beta_interval(*(self.x + self.prior).T)
+        """Both ends of the 95 % interval of the log ratio; the fewer documents, the wider."""
+        a, b = (self.x + self.prior).T
         mean, _ = self.mean_and_variance(self.prior)
         wider = max(t_quantile(0.05, self.freedom) / NORMAL, 1)
+        ends = beta_log_odds(0.025, a, b), -beta_log_odds(0.025, b, a)
         low, high = (mean + wider * (end - self.offset - mean) for end in ends)
         return low, high
 
-    def shown(self, low: Floats, high: Floats) -> Floats:
+    def shown(self) -> Floats:
         """Return the log ratio that is shown: the log odds of the posterior mean, with a few more neutral sightings.
 
         Without these, the ratio of what one corpus never has is that of its prior; so it is nearer to what a new
         sample would show. It stays within the interval.
         """
         a, b = (self.x + self.prior + neutral(self.offset, CAUTION)).T
-        return np.asarray(np.clip(np.log(a / b) - self.offset, low, high))
+        return np.asarray(np.clip(np.log(a / b) - self.offset, *self.interval))
 
     def conservative(self) -> Floats:
         """Return by what rows are ranked: the end of the interval nearer to 0, and 0 if it holds 0.
@@ -118,7 +122,7 @@ class Estimates:
         t = t_quantile(0.1, self.freedom)
         own = np.maximum(np.abs(mean) - t * np.sqrt(variance), self._exact_limit(mean > 0, t / NORMAL_SIDE))
         own = np.maximum(own, 0)
-        shown = np.sign(mean) * self.shown(*self.interval())
+        shown = np.sign(mean) * self.shown()
         return np.asarray(np.sign(mean) * np.clip(shown, 0, own) + 0.0)  # no -0.0
 
     def _exact_limit(self, in_a: npt.NDArray[np.bool_], wider: float) -> Floats:
@@ -234,7 +238,9 @@ def _give_way(x: Floats, prior: Floats, offset: float) -> Floats:
 
 def _log_marginal(x: Floats, shapes: Floats) -> Floats:
     """Return the log likelihood of sightings, up to a constant, if their share is drawn from a beta distribution."""
-    return np.asarray(log_beta(*(x + shapes).T) - log_beta(*shapes.T))
+    from scipy.special import betaln
+
+    return np.asarray(betaln(*(x + shapes).T) - betaln(*shapes.T))
 
 
 def neutral(offset: float, sightings: float = NEUTRAL) -> Floats:
@@ -243,11 +249,16 @@ def neutral(offset: float, sightings: float = NEUTRAL) -> Floats:
 
 
 def _shares(log_odds: Floats) -> Floats:
-    return np.asarray(1 / (1 + np.exp(-log_odds)))
+    from scipy.special import expit
+
+    return np.asarray(expit(log_odds))
 
 
 def _fit(x: Floats, features: Floats, evidence: Floats, offset: float) -> Floats:
     """Return the parameters of the highest marginal likelihood; a weak pull to the start keeps small tables sane."""
+    from scipy.optimize import minimize
+    from scipy.special import digamma
+
     start = np.zeros(features.shape[1] + evidence.shape[1])
     if features.shape[1] > 1:
         start[1:3] = 0.5
@@ -270,7 +281,7 @@ def _fit(x: Floats, features: Floats, evidence: Floats, offset: float) -> Floats
         gradient = np.concatenate([by_odds @ features, by_strength @ evidence])
         return float(pull @ pull / 2 - likelihood.sum()) / size, (pull - gradient) / size
 
-    return minimise(loss, start)
+    return np.asarray(minimize(loss, start, method="SLSQP", jac=True, options={"ftol": 1e-14, "maxiter": 500}).x)
 
 
 def find_repeats(
@@ -321,32 +332,3 @@ def _inside(rows: Order, k: int, parts: Sequence[Parts | None], shortest: int) -
         assert of_rows is not None
         here = [of_rows.prefix[here[0]], *(of_rows.suffix[row] for row in here)]
         yield from ((length - 1, row) for row in here)
-
-
-def minimise(loss: Callable[[Floats], tuple[float, Floats]], start: Floats, steps: int = 200) -> Floats:
-    """Return where a function is lowest, given it with its gradient, by the method of Broyden and others (BFGS).
-
-    >>> minimise(lambda x: (float((x - 3) @ (x - 3)), 2 * (x - 3)), np.zeros(2)).round(6).tolist()
-    [3.0, 3.0]
-    """
-    x, inverse = start.copy(), np.eye(len(start))
-    value, gradient = loss(x)
-    for _ in range(steps):
-        direction = -inverse @ gradient
-        slope = float(direction @ gradient)
-        if slope > -1e-10:
-            break
-        size, new_value = min(1.0, 1 / float(np.abs(direction).max())), np.inf
-        while new_value > value + 1e-4 * size * slope and size > 1e-6:
-            new_value, new_gradient = loss(x + size * direction)
-            size /= 2
-        if new_value > value - 1e-7:
-            break
-        size *= 2
-        step, change = size * direction, new_gradient - gradient
-        x, value, gradient = x + step, new_value, new_gradient
-        curvature = float(step @ change)
-        if curvature > 1e-14:
-            left = np.eye(len(x)) - np.outer(step, change) / curvature
-            inverse = left @ inverse @ left.T + np.outer(step, step) / curvature
-    return x

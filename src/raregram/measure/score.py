@@ -27,8 +27,8 @@ from raregram.counts.storage import is_raregram_file
 from raregram.counts.table import Counts, Ints
 from raregram.errors import InputError, ParameterError, must_be
 from raregram.measure.results import Results
-from raregram.models.base import Settings
-from raregram.models.model import NO_KEY, Model, gather
+from raregram.models.base import NO_KEY, Settings
+from raregram.models.model import Model, gather
 from raregram.models.ratios import Floats
 from raregram.options import LEVEL, ON_ERROR, SPLIT, OnError, Split
 from raregram.remote import as_path

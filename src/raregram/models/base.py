@@ -31,6 +31,7 @@ Options: TypeAlias = Mapping[str, Any]  # the arguments of `fit`
 Facts: TypeAlias = dict[str, Any]
 
 COLUMNS = ("f_nu", "f_de", "selected")
+NO_KEY = -1  # instead of the index of an item, where there is none
 BLOCK = 8192  # contexts scored at a time, so that their codes and sums stay in the cache
 PLAIN = {"float": float, "int": int, "bool": bool}
 # The parameters that the header of a model file names for every estimator; None where an estimator has none.
@@ -227,7 +228,7 @@ class Estimator(ABC):
         """Return the squared coefficient of variation of each context's ratio."""
         raise NotImplementedError
 
-    def evidence(self, codes: Codes) -> Floats | None:
+    def expected_count(self, codes: Codes) -> Floats | None:
         """Return how often each context is expected in the numerator by what was seen of it as a whole.
 
         That is n_nu * f_de / n_de, and 0 where the whole of it was not seen or is not stored. None: all are 0.

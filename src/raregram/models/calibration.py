@@ -14,42 +14,63 @@ context of the target with the lowest ratio, and another with the highest. So no
 contexts can support. A normal prior pulls the numbers towards a map that changes nothing but the bounds, so few
 contexts change little, and where no held-out context is near the ratio 1, it stays about 1.
 
-Two kinds of contexts need no map, so among these the order may change: one that was itself seen often (see
-`raregram.models.spread`), and one of which nothing was seen, whose ratio is 1.
+Two kinds of contexts need no map, so among these the order may change: one of which nothing was seen, whose ratio is
+1, and one that was itself seen often, whose ratio is right as it is. With e sightings expected of it in the
+numerator, the map counts for half_count / (half_count + e) of the log ratio, and the estimate itself for the rest.
+
+A long context hardly ever occurs twice, so nothing shows how far its ratio is from the truth. But the same model
+scores short contexts, the few items next to the boundary, and these recur in documents that were not in the fit. From
+them come `half_count` and `variance_factor`, by which the estimator's variances are multiplied: items of one document
+are alike, so real frequencies vary more than the estimator believes. Both maximise the likelihood of the held-out
+frequencies, which are beta-binomial: the ratio varies as its interval says, and the frequency varies around it.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from raregram.counts.rows import add_up_suffixes
+from raregram.counts.table import Counts, Ints
 from raregram.errors import InputError, RaregramWarning
+from raregram.models.base import NO_KEY
+from raregram.models.intervals import standard_deviation
 from raregram.models.ratios import LARGEST_LOG, Floats, log_on_grid
 
-Found = tuple[float, Floats, Floats]  # a loss, its gradient and its curvature
+if TYPE_CHECKING:
+    from raregram.models.model import Model
 
 CALIBRATION = "calibration"  # in the header of a model file that has one
 STEP = 2.0**-6  # to which log ratios are rounded while the map is learned
-MOST_STEPS = 500  # of the search
-PRECISION = 1e-10  # of Cllr in nats, where the search ends
 FEW_TARGETS = 20  # held-out contexts of the target, below which a calibration is mostly its prior
-START = (math.log(0.02), 0.0, math.log(0.8), math.log(0.5))  # logarithms of the numbers but the ceiling
-# How far the powers, and the logarithms of the floor, of s at the ratio 1 and of the ceiling, may be off their prior.
-# Chosen by Cllr on Reuters and Brown (30 to 1,000 documents); half or twice as much makes no difference there.
+# The map is searched in the log of the floor, the log of s at the ratio 1, both powers, and the log of 1 / ceiling.
+START = [math.log(0.02), 0.0, 0.8, 0.5]
+# How far each may be off its prior. Chosen by Cllr on Reuters and Brown (30 to 1,000 documents); half or twice as
+# much makes no difference there.
 PRIOR_DEVIATION = np.array([3.0, 0.5, 1.0, 1.0, 5.0])
-# What the logarithms may be: 1 is between the floor and the ceiling; and no step is so steep that contexts which are
-# told apart without a fault would all come to have the same ratio.
-LEAST_LOG = np.array([-40.0, -7.0, -40.0, -40.0, -40.0])
-MOST_LOG = np.array([0.0, 7.0, math.log(2), math.log(2), 0.0])
+# 1 is between the floor and the ceiling, and no step is so steep that contexts which are told apart without a fault
+# would all come to have the same ratio.
+BOUNDS = [(-40.0, 0.0), (-7.0, 7.0), (0.0, 2.0), (0.0, 2.0), (-40.0, 0.0)]
+# Of few numbers, SLSQP is as good as L-BFGS-B, whose many small products wake up all threads of BLAS.
+SEARCH, PRECISION = "SLSQP", {"ftol": 1e-15, "maxiter": 500}
+LONGEST_SHORT = 5  # items of a short context
+LEAST_SEEN = 5  # sightings of a short context from which something is learned
+MOST_SHORT = 5_000  # short contexts of a fold; of more, some that are evenly chosen
+# Logarithms of `half_count` and `variance_factor`: what is believed before anything was seen, and how firmly.
+SHORT_PRIOR, SHORT_DEVIATION = np.log([16.0, 4.0]), np.array([1.5, 1.0])
+# Sightings in documents never vary less than independent ones, so the factor is 1 or more.
+SHORT_BOUNDS = [(math.log(0.25), math.log(4096)), (0.0, math.log(64))]
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A monotone map of log ratios."""
+    """A monotone map of log ratios, and the factor of their variances."""
 
     floor: float  # the lowest ratio
     factor: float
@@ -58,58 +79,88 @@ class Calibration:
     ceiling: float | None  # the highest ratio; None: there is none
     targets: int  # held-out contexts from which it was learned, at the target
     others: int  # and elsewhere
-    evidence: float | None = (
-        None  # sightings of a context with which its own ratio counts for half; None: for nothing
-    )
-    spread: float = 1.0  # factor of the estimator's variances
+    half_count: float | None = None  # expected sightings for which a context's own ratio counts for half; None: never
+    variance_factor: float = 1.0
 
     def __post_init__(self) -> None:
         """Raise `ValueError` for numbers that no contexts give, in a file that someone made by hand."""
-        least = {"floor": 0.0, "factor": 0.0, "power_above": 0.0, "power_below": 0.0, "targets": 1, "others": 1}
-        least |= {"spread": 0.0}
-        if self.ceiling is not None:
-            least["ceiling"] = self.floor
-        if self.evidence is not None:
-            least["evidence"] = 0.0
+        least = {field.name: 0.0 for field in fields(self)} | {"targets": 1, "others": 1, "ceiling": self.floor}
         for name, bound in least.items():
             value = getattr(self, name)
+            if value is None and name in ("ceiling", "half_count"):
+                continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not bound <= value < math.inf:
                 raise ValueError(f"the {name} of a calibration is {value}")
 
-    def apply(self, log_ratio: npt.ArrayLike, evidence: npt.ArrayLike | None = None) -> Floats:
+    def apply(self, log_ratio: npt.ArrayLike, expected_count: npt.ArrayLike | None = None) -> Floats:
         """Return calibrated log ratios, rounded as log ratios are; NaN ("no evidence") stays.
 
-        `evidence` is how often each context is expected in the numerator by what was seen of it as a whole.
+        `expected_count` is how often each context is expected in the numerator by what was seen of it as a whole.
         """
         x = np.clip(np.asarray(log_ratio, dtype=np.float64), -LARGEST_LOG, LARGEST_LOG)
         above = np.log1p(np.exp(x))
-        powered = self.factor * np.exp(
-            np.minimum(self.power_above * above + self.power_below * (x - above), LARGEST_LOG)
-        )
-        bound = 0.0 if self.ceiling is None else 1 / self.ceiling
-        ratio = (self.floor + powered) / (1 + bound * powered)
-        if self.evidence is None or evidence is None:
+        log_s = np.minimum(self.power_above * above + self.power_below * (x - above), LARGEST_LOG)
+        s = self.factor * np.exp(log_s)
+        ratio = (self.floor + s) / (1 + (0.0 if self.ceiling is None else s / self.ceiling))
+        if self.half_count is None or expected_count is None:
             return log_on_grid(ratio)
-        own = np.asarray(evidence) / (self.evidence + np.asarray(evidence))
+        own = np.asarray(expected_count) / (self.half_count + np.asarray(expected_count))
         if self.ceiling is not None:  # what so many contexts can support
             x = np.clip(x, -math.log(self.targets + 1), math.log(self.others + 1))
         return log_on_grid(np.where(own > 0, np.exp((1 - own) * np.log(ratio) + own * x), ratio))
 
 
-def learn(log_ratio: Floats, f_nu: npt.ArrayLike, f_de: npt.ArrayLike, bounded: bool = True) -> Calibration:
-    """Learn the map from contexts that were not in the fit.
+@dataclass(frozen=True)
+class ShortContexts:
+    """Short contexts that recur in documents which were not in the fit of the model that scored them."""
+
+    log_ratio: Floats  # before calibration
+    variance: Floats
+    expected_count: Floats  # sightings in the numerator that the model expects by what it has seen
+    f_nu: Ints  # held-out frequencies, at the target
+    f_all: Ints  # and in all
+    log_odds: Floats  # of the target, before anything is known
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Contexts that were not in the fit of the model that scored them."""
+
+    log_ratio: Floats  # before calibration
+    f_nu: Ints  # how often each stands at the target
+    f_de: Ints  # and elsewhere
+    short: ShortContexts | None = None
+
+
+def learn(folds: Iterable[HeldOut], bounded: bool = True) -> Calibration:
+    """Learn the map, and from short contexts, where there are any, how sure its ratios are.
 
     Args:
-        log_ratio: of each context.
-        f_nu: how often it stands at the target,
-        f_de: and how often elsewhere.
+        folds: the held-out contexts of each fold.
         bounded: whether ratios are to be no stronger than so many contexts can support.
+    """
+    parts = list(folds)
+    log_ratio, f_nu, f_de = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("log_ratio", "f_nu", "f_de")
+    )
+    calibration = learn_map(log_ratio, f_nu, f_de, bounded)
+    short = [part.short for part in parts if part.short is not None]
+    if not short:
+        return calibration
+    columns = ([getattr(part, field.name) for part in short] for field in fields(ShortContexts))
+    return learn_variance(calibration, ShortContexts(*map(np.concatenate, columns)))
+
+
+def learn_map(log_ratio: Floats, f_nu: npt.ArrayLike, f_de: npt.ArrayLike, bounded: bool = True) -> Calibration:
+    """Learn the map from held-out contexts; see `HeldOut` and `learn`.
 
     >>> scores = np.repeat([-4.0, -2.0, 0.0, 2.0, 4.0], 100)
     >>> odds = np.exp(scores / 2)  # the ratios themselves are too strong
-    >>> learn(scores, 1000 * odds / (1 + odds), 1000 / (1 + odds)).apply([-2, 2]).round(1)
+    >>> learn_map(scores, 1000 * odds / (1 + odds), 1000 / (1 + odds)).apply([-2, 2]).round(1)
     array([-1.,  1.])
     """
+    from scipy.optimize import minimize
+
     nu, de = np.asarray(f_nu, dtype=np.float64), np.asarray(f_de, dtype=np.float64)
     targets, others = float(nu.sum()), float(de.sum())
     if not targets or not others:
@@ -117,14 +168,109 @@ def learn(log_ratio: Floats, f_nu: npt.ArrayLike, f_de: npt.ArrayLike, bounded: 
         raise InputError(f"no held-out context is {missing}: a model cannot be calibrated with these")
     rounded, group = np.unique(np.rint(np.nan_to_num(log_ratio) / STEP), return_inverse=True)
     x = np.clip(rounded * STEP, -LARGEST_LOG, LARGEST_LOG)
-    weights = np.bincount(group, nu) / (targets + bounded), np.bincount(group, de) / (others + bounded)
-    misleading = (1 / (targets + 1), 1 / (others + 1)) if bounded else (0.0, 0.0)
-    prior = Prior(np.array([-math.log(targets + 1), 0, 1, 1, -math.log(others + 1)]), 1 / (targets + 1))
-    theta = _search(np.array([*START, -math.log(others + 1)]), x, weights, misleading, prior)
-    floor, at_one, above, below, bound = np.exp(theta).tolist()
-    factor = at_one * 2 ** (below - above)
-    ceiling = 1 / bound if bounded else None
-    return Calibration(floor, factor, above, below, ceiling, round(targets), round(others))
+    # After the contexts come the two misleading ones: at the floor and at the ceiling.
+    w_nu = np.append(np.bincount(group, nu), [bounded, 0]) / (targets + bounded)
+    w_de = np.append(np.bincount(group, de), [0, bounded]) / (others + bounded)
+    log_bound = -math.log(others + 1) if bounded else -LARGEST_LOG
+    prior = np.array([-math.log(targets + 1), 0.0, 1.0, 1.0, log_bound]), 1 / (targets + 1)
+    bounds = BOUNDS if bounded else [*BOUNDS[:-1], (log_bound, log_bound)]
+    found = minimize(
+        _cllr, [*START, log_bound], (x, w_nu, w_de, *prior), SEARCH, jac=True, bounds=bounds, options=PRECISION
+    )
+    log_floor, log_at_one, above, below, log_bound = found.x.tolist()
+    return Calibration(
+        floor=_ten_digits(math.exp(log_floor)),
+        factor=_ten_digits(math.exp(log_at_one) * 2 ** (below - above)),
+        power_above=_ten_digits(above),
+        power_below=_ten_digits(below),
+        ceiling=_ten_digits(math.exp(-log_bound)) if bounded else None,
+        targets=round(targets),
+        others=round(others),
+    )
+
+
+def _cllr(
+    theta: Floats, x: Floats, w_nu: Floats, w_de: Floats, prior: Floats, prior_weight: float
+) -> tuple[float, Floats]:
+    """Return Cllr, in nats, plus minus the log density of the prior, and the gradient of both."""
+    log_floor, log_at_one, power_above, power_below, log_bound = theta
+    up = np.logaddexp(0, x) - math.log(2)
+    down = x - up
+    log_s = np.clip(log_at_one + power_above * up + power_below * down, -LARGEST_LOG, LARGEST_LOG)
+    log_sum, log_bent = np.logaddexp(log_floor, log_s), np.logaddexp(0, log_bound + log_s)
+    y = np.append(log_sum - log_bent, [log_floor, -log_bound])
+    of_floor, of_ceiling = np.exp(log_floor - log_sum), np.exp(log_bound + log_s - log_bent)
+    of_s = 1 - of_floor - of_ceiling
+    slopes = np.stack([of_floor, of_s, of_s * up, of_s * down, -of_ceiling])
+    slopes = np.hstack([slopes, [[1, 0], [0, 0], [0, 0], [0, 0], [0, -1]]])  # (5, contexts + 2)
+    cost_nu, cost_de = np.logaddexp(0, -y), np.logaddexp(0, y)
+    residual = w_de * np.exp(-cost_nu) - w_nu * np.exp(-cost_de)
+    off = (theta - prior) / PRIOR_DEVIATION
+    loss = w_nu @ cost_nu + w_de @ cost_de + prior_weight * (off @ off) / 2
+    return float(loss), slopes @ residual + prior_weight * off / PRIOR_DEVIATION
+
+
+def _ten_digits(value: float) -> float:
+    """Round a learned number, so that machines which sum otherwise store the same."""
+    return float(f"{value:.10g}")
+
+
+def short_contexts(model: Model, held_out: Counts) -> ShortContexts:
+    """Score the contexts of a few items next to the boundary that recur in held-out documents.
+
+    Args:
+        model: without a calibration.
+        held_out: the count table of the documents, with whole N-grams.
+    """
+    s, estimator = model.settings, model.estimator
+    found = [(np.empty((0, s.n), np.int32), np.empty(0, np.int64), np.empty(0, np.int64))]
+    lengths = range(1, min(LONGEST_SHORT, s.n) + 1)
+    for rows in add_up_suffixes(held_out.rows.stream([held_out.whole]), lengths, s.n, s.side):
+        part = rows.at_least(LEAST_SEEN)
+        keys = np.full((len(part), s.n), NO_KEY, np.int32)
+        keys[:, part.span.start : part.span.stop] = part.keys
+        found.append((keys, held_out.frequencies(part, s.target)[0], part.values[:, 0]))
+    keys, f_nu, f_all = (np.concatenate(column) for column in zip(*found, strict=True))
+    chosen = slice(None, None, max(math.ceil(len(keys) / MOST_SHORT), 1))
+    codes = model.encode_rows(held_out.items, keys[chosen])
+    expected = estimator.expected_count(codes)
+    return ShortContexts(
+        estimator.score(codes),
+        estimator.variance(codes),
+        np.zeros(len(codes)) if expected is None else expected,
+        f_nu[chosen],
+        f_all[chosen],
+        np.full(len(codes), math.log(s.n_nu / s.n_de)),
+    )
+
+
+def learn_variance(calibration: Calibration, contexts: ShortContexts) -> Calibration:
+    """Return a calibration that knows where it is not needed, and how sure its ratios are."""
+    from scipy.optimize import minimize
+
+    def loss(theta: Floats) -> float:
+        off = (theta - SHORT_PRIOR) / SHORT_DEVIATION
+        half_count, variance_factor = np.exp(theta).tolist()
+        tried = replace(calibration, half_count=half_count, variance_factor=variance_factor)
+        return float(off @ off) / 2 - log_likelihood(tried, contexts)
+
+    found = minimize(loss, SHORT_PRIOR, method=SEARCH, jac="3-point", bounds=SHORT_BOUNDS, options=PRECISION)
+    half_count, variance_factor = map(_ten_digits, np.exp(found.x).tolist())
+    return replace(calibration, half_count=half_count, variance_factor=variance_factor)
+
+
+def log_likelihood(calibration: Calibration, contexts: ShortContexts) -> float:
+    """Return the log likelihood of held-out frequencies."""
+    from scipy.special import betaln
+
+    c = contexts
+    deviation = standard_deviation(calibration.variance_factor * c.variance)
+    middle, low, high = (calibration.apply(c.log_ratio + sign * deviation, c.expected_count) for sign in (0, -1, 1))
+    p = np.clip(1 / (1 + np.exp(-(middle + c.log_odds))), 1e-12, 1 - 1e-12)
+    # A beta distribution whose odds vary as much as the ratio does.
+    strength = 1 / (np.expm1(np.clip((high - low) / 2, 0.01, 5.0) ** 2) * np.minimum(p, 1 - p))
+    a, b = strength * p, strength * (1 - p)
+    return float((betaln(c.f_nu + a, c.f_all - c.f_nu + b) - betaln(a, b)).sum())
 
 
 def warn_if_few(calibration: Calibration, stacklevel: int = 3) -> None:
@@ -137,73 +283,3 @@ def warn_if_few(calibration: Calibration, stacklevel: int = 3) -> None:
             RaregramWarning,
             stacklevel,
         )
-
-
-@dataclass(frozen=True)
-class Prior:
-    """A normal distribution of the powers, and of the logarithms of the other numbers; it has some weight."""
-
-    mean: Floats
-    weight: float
-
-    def add_to(self, theta: Floats, loss: float, gradient: Floats, curvature: Floats) -> Found:
-        """Add minus the log density at some logarithms, its gradient and its curvature."""
-        powers = np.exp(theta[2:4])
-        off = np.concatenate([theta[:2], powers, theta[4:]]) - self.mean
-        slope = np.array([1, 1, *powers, 1]) / PRIOR_DEVIATION
-        off = off / PRIOR_DEVIATION
-        return (
-            loss + self.weight * float(off @ off) / 2,
-            gradient + self.weight * off * slope,
-            curvature + self.weight * np.diag(slope**2),
-        )
-
-
-def _search(
-    theta: Floats, x: Floats, weights: tuple[Floats, Floats], misleading: tuple[float, float], prior: Prior
-) -> Floats:
-    """Minimise Cllr, in nats, by the method of Levenberg and Marquardt; the numbers come as their logarithms."""
-    free = slice(0, 5 if misleading[1] else 4)
-    loss, gradient, curvature = prior.add_to(theta, *_cllr(theta, x, weights, misleading))
-    damping = 1e-3
-    for _ in range(MOST_STEPS):
-        some = curvature[free, free]
-        scale = np.diag(np.maximum(np.diag(some), 1e-12))
-        step = np.clip(np.linalg.solve(some + damping * scale, -gradient[free]), -1, 1)  # one factor of e at a time
-        tried = theta.copy()
-        tried[free] = np.clip(theta[free] + step, LEAST_LOG[free], MOST_LOG[free])
-        better = prior.add_to(tried, *_cllr(tried, x, weights, misleading))
-        if better[0] < loss:
-            gained = loss - better[0]
-            theta, (loss, gradient, curvature), damping = tried, better, max(damping / 10, 1e-9)
-            if gained < PRECISION:
-                break
-        elif damping > 1e12:
-            break
-        else:
-            damping *= 10
-    return theta
-
-
-def _cllr(theta: Floats, x: Floats, weights: tuple[Floats, Floats], misleading: tuple[float, float]) -> Found:
-    """Return the loss at some numbers, its gradient and its curvature (Gauss and Newton's).
-
-    The second number is the logarithm of s at the ratio 1, which differs from the factor by powers of 2.
-    """
-    log_floor, log_at_one, _, _, log_bound = theta
-    bounded, positive = bool(misleading[1]), np.logaddexp(0, x) - math.log(2)
-    up, down = math.exp(theta[2]) * positive, math.exp(theta[3]) * (x - positive)
-    above = np.clip(up + down + log_at_one, -LARGEST_LOG, LARGEST_LOG)
-    y = np.logaddexp(log_floor, above)
-    of_floor = np.exp(log_floor - y)
-    capped = np.exp(log_bound + above - np.logaddexp(0, log_bound + above)) if bounded else np.zeros_like(x)
-    y = y - np.logaddexp(0, log_bound + above) if bounded else y
-    inner = 1 - of_floor - capped
-    slopes = np.stack([of_floor, inner, inner * up, inner * down, -capped])
-    # Behind the contexts, the two misleading ones: at the floor and at the ceiling.
-    y, slopes = np.append(y, [log_floor, -log_bound]), np.hstack([slopes, [[1, 0], [0, 0], [0, 0], [0, 0], [0, -1]]])
-    nu, de = np.append(weights[0], [misleading[0], 0]), np.append(weights[1], [0, misleading[1]])
-    p = np.exp(-np.logaddexp(0, -y))
-    loss = nu @ np.logaddexp(0, -y) + de @ np.logaddexp(0, y)
-    residual, weight = de * p - nu * (1 - p), (nu + de) * p * (1 - p)
-    return float(loss), slopes @ residual, (slopes * weight) @ slopes.T

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-
-import numpy as np
 
 from raregram.counts.count import ContextOptions, read_counts
 from raregram.counts.engine import MEMORY_LIMIT
 from raregram.counts.table import Counts
 from raregram.errors import InputError, ParameterError, RaregramWarning, check_choice, check_count
 from raregram.models.base import Estimator, Settings
-from raregram.models.calibration import Calibration, learn, warn_if_few
+from raregram.models.calibration import HeldOut, learn, short_contexts, warn_if_few
 from raregram.models.model import Model
 from raregram.models.registry import find_estimator
-from raregram.models.spread import join, learn_spread, short_contexts
 from raregram.options import DENOMINATOR, ESTIMATOR, SEED, TAU, UNSEEN, Denominator, EstimatorName, Unseen
 
 CALIBRATING_FOLDS = 5
@@ -110,7 +107,7 @@ def fit(
     if calibrate is False or (calibrate is None and not (counts.folds and found.has_variance)):
         return model
     try:
-        calibration = _learn_from_folds(counts, options, bounded, limit)
+        calibration = learn(_score_folds(counts, options, limit), bounded)
     except InputError as error:
         if calibrate:
             raise
@@ -126,10 +123,10 @@ def what_to_count(spans: Sequence[str], calibrate: bool) -> dict[str, Any]:
     return {"spans": tuple(spans), "folds": CALIBRATING_FOLDS if calibrate else 0}
 
 
-def _learn_from_folds(counts: Counts, options: FitOptions, bounded: bool, memory_limit: int) -> Calibration:
-    """Score the documents of each fold by a model of the others, and learn what the scores are worth.
+def _score_folds(counts: Counts, options: FitOptions, memory_limit: int) -> Iterator[HeldOut]:
+    """Score the documents of each fold by a model of the others.
 
-    Five numbers are learned, so in a large table a few of the folds are enough.
+    Few numbers are learned from these, so in a large table some of the folds are enough.
     """
     found = find_estimator(options.estimator)
     check_finite(found)
@@ -143,21 +140,19 @@ def _learn_from_folds(counts: Counts, options: FitOptions, bounded: bool, memory
             _ = counts.rows.stored[span]
     target = only_target(counts) if options.target is None else options.target
     n_de = counts.sizes(target, options.denominator)[1]
-    scores, frequencies, short = [], [], []
+    targets = 0
     for fold in range(len(counts.folds)):
         rest = counts.of_folds([other for other in range(len(counts.folds)) if other != fold])
         held_out = counts.of_folds([fold])
         n_de_rest = max(rest.sizes(target, options.denominator)[1], 1)
         settings = choose_settings(rest, options.with_ridge_times(n_de / n_de_rest), None)
         model, rows = Model(found.fit(rest, settings, memory_limit)), held_out.rows[held_out.whole]
-        scores.append(model.log_ratio(model.encode_rows(held_out.items, rows.keys)))
-        frequencies.append(held_out.frequencies(rows, settings.target, settings.denominator))
-        short.append(short_contexts(model, held_out))
-        if sum(f_nu.sum() for f_nu, _ in frequencies) >= ENOUGH:
-            break
-    f_nu, f_de = (np.concatenate(column) for column in zip(*frequencies, strict=True))
-    calibration = learn(np.concatenate(scores), f_nu, f_de, bounded)
-    return learn_spread(calibration, join(short))
+        scores = model.log_ratio(model.encode_rows(held_out.items, rows.keys))
+        f_nu, f_de = held_out.frequencies(rows, settings.target, settings.denominator)
+        yield HeldOut(scores, f_nu, f_de, short_contexts(model, held_out))
+        targets += int(f_nu.sum())
+        if targets >= ENOUGH:
+            return
 
 
 def check_finite(estimator: Estimator | type[Estimator]) -> None:

@@ -18,7 +18,7 @@ from raregram.counts.storage import SpanTable
 from raregram.counts.table import Counts
 from raregram.errors import InputError, ParameterError, must_be, shorten
 from raregram.models import intervals
-from raregram.models.base import COLUMNS, Estimator, Settings
+from raregram.models.base import COLUMNS, NO_KEY, Estimator, Settings
 from raregram.models.calibration import CALIBRATION, Calibration
 from raregram.models.explain import Explanation, calibration_term
 from raregram.models.ratios import Floats
@@ -39,8 +39,6 @@ from raregram.text.ngrams import (
 from raregram.text.shapes import shape_function
 from raregram.text.tokenize import PAD, Ints
 from raregram.text.vocabulary import ABSENT, MISSING, Codes, Encoder, encode_items
-
-NO_KEY = -1  # instead of the index of an item, where there is none
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +132,8 @@ class Model:
         """Return the model's log ratios from those of the estimator."""
         if self.calibration is None:
             return log_ratio
-        evidence = None if self.calibration.evidence is None else self.estimator.evidence(codes)
-        calibrated = self.calibration.apply(log_ratio, evidence)
+        expected = None if self.calibration.half_count is None else self.estimator.expected_count(codes)
+        calibrated = self.calibration.apply(log_ratio, expected)
         return np.where(self.estimator.knows_nothing(codes, log_ratio), 0.0, calibrated)
 
     def ratio(self, ngrams: NGramsLike) -> Floats:
@@ -183,10 +181,10 @@ class Model:
             )
         codes = self.encode(ngrams)
         estimator, found = self._estimator_for(codes), [np.empty((3, 0))]
-        spread = 1.0 if self.calibration is None else self.calibration.spread
+        factor = 1.0 if self.calibration is None else self.calibration.variance_factor
         for part in self._parts(codes):
             score = estimator.score(part)
-            margin = intervals.half_width(spread * estimator.variance(part), float(level))
+            margin = intervals.half_width(factor * estimator.variance(part), float(level))
             middle, *ends = (self._calibrated(score + side * margin, part) for side in (0, -1, 1))
             if self.calibration is not None:  # the fewer contexts the map was learned from, the less it narrows
                 doubt = self.calibration.targets**-0.5

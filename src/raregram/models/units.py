@@ -112,7 +112,7 @@ class Product(LookupEstimator):
         found = intervals.unit_variance(f.f_nu, f.f_de, s.n_de, s.params.lam)[self.find(codes)]
         return np.asarray(np.where(codes == MISSING, 0.0, found).sum(axis=1))
 
-    def evidence(self, codes: Codes) -> Floats | None:
+    def expected_count(self, codes: Codes) -> Floats | None:
         """Return the expected sightings of contexts of one item; of others, a product has not seen the whole."""
         there = codes != MISSING
         single = there.sum(axis=1) == 1

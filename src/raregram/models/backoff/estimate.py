@@ -391,12 +391,12 @@ class Backoff(Estimator):
         there = codes.T[:: -1 if self.settings.side == "left" else 1] != MISSING
         return backoff_variance(self.settings, self.frequencies, *self.trace(codes), there)
 
-    def evidence(self, codes: Codes) -> Floats | None:
+    def expected_count(self, codes: Codes) -> Floats | None:
         """Return the expected sightings of contexts that are no longer than the longest suffix."""
         lengths = (codes != MISSING).sum(axis=1)
         if not len(codes) or lengths.min() > self.settings.params.longest:
             return None
-        evidence = np.zeros(len(codes))
+        count = np.zeros(len(codes))
         for length in range(1, self.settings.params.longest + 1):
             rows = np.flatnonzero(lengths == length)
             if not len(rows) or length > len(self.words.suffixes) + 1:
@@ -407,8 +407,8 @@ class Backoff(Estimator):
             else:
                 node = self.words.nodes(columns)
                 index = np.where(node >= 0, self.words.suffixes[length - 2].index.take(node, mode="clip"), 0)
-            evidence[rows] = self.expected(index)
-        return evidence
+            count[rows] = self.expected(index)
+        return count
 
     def terms(self, items: tuple[str, ...], codes: Codes) -> list[Term]:
         """Return the units, then the suffixes of shapes and of items that the model stores."""

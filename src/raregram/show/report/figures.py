@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from raregram.errors import MissingExtraError
-from raregram.show.report.tables import backoff_curve, chosen, curve, has_calibration
+from raregram.show.report.tables import backoff_curve, chosen, curve
 
 # Colours that people with any colour vision can tell apart (Okabe and Ito).
 COLOURS = {
@@ -42,8 +42,7 @@ class Figure:
 
 def figures(results: dict[str, Any]) -> list[Figure]:
     """Draw all figures of a report."""
-    calibration = (_figure_4, _figure_5, _figure_6) if has_calibration(results) else ()
-    return [draw(results) for draw in (_figure_1, _figure_2, _figure_3, *calibration)]
+    return [draw(results) for draw in (_figure_1, _figure_2, _figure_3, _figure_4, _figure_5, _figure_6)]
 
 
 def _figure_1(results: dict[str, Any]) -> Figure:

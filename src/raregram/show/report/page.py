@@ -87,7 +87,7 @@ def articles(results: dict[str, Any]) -> list[str]:
             {int(boundary): name for boundary, name in article["names"].items()},
             between,
         )
-        for index, article in enumerate(results.get("articles", []))  # results of earlier versions have none
+        for index, article in enumerate(results["articles"])
     ]
 
 
@@ -110,6 +110,6 @@ def show(value: Any) -> str:
 
 def _costs(result: dict[str, Any]) -> list[dict[str, Any]]:
     """Return how right the ratios of the back-off estimator are, and then when calibrated; what is known of it."""
-    drawn = result.get("calibration", {})
-    found = [drawn.get(name, {}).get("measures", {}).get("all") for name in ("backoff", "backoff, calibrated")]
-    return [measures for measures in found if measures and isinstance(measures["cllr"], float)]
+    drawn = result["calibration"]
+    found = [drawn[name]["measures"]["all"] for name in ("backoff", "backoff, calibrated") if name in drawn]
+    return [measures for measures in found if isinstance(measures["cllr"], float)]

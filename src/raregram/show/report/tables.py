@@ -68,13 +68,9 @@ def tables(results: dict[str, Any]) -> list[Table]:
         _costs(results),
         _bands(results),
         _sizes(results),
-        *([_calibration(results), _ratio_bins(results)] if has_calibration(results) else []),
+        _calibration(results),
+        _ratio_bins(results),
     ]
-
-
-def has_calibration(results: dict[str, Any]) -> bool:
-    """Whether the results say how right the ratios are; those of earlier versions do not."""
-    return all("calibration" in result for result in results["targets"].values())
 
 
 def curve(results: dict[str, Any], target: str, criterion: str | None) -> dict[int | None, dict[str, Any]]:

@@ -12,18 +12,11 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 import raregram as rg
-from raregram.models.calibration import Calibration
+from raregram.models.calibration import Calibration, ShortContexts, learn_variance, log_likelihood, short_contexts
 from raregram.models.model import Model
-from raregram.models.special import log_gamma
-from raregram.models.spread import ShortContexts, learn_spread, log_likelihood, short_contexts
 
 MAP = Calibration(0.01, 0.9, 0.8, 0.5, 5_000.0, 10, 1000)
 NONE = Calibration(1e-9, 1.0, 1.0, 1.0, None, 10, 1000)  # close to the identity
-
-
-@given(st.lists(st.floats(1e-4, 1e6), min_size=1))
-def test_log_gamma_is_scipys(x):
-    np.testing.assert_allclose(log_gamma(np.array(x)), special.gammaln(x), rtol=1e-11, atol=1e-9)
 
 
 def test_the_likelihood_is_scipys_beta_binomial():
@@ -46,32 +39,33 @@ def test_the_likelihood_is_scipys_beta_binomial():
     assert log_likelihood(MAP, c) == pytest.approx(expected, abs=1e-9)
 
 
-def contexts(rng, size, deviation, claimed, evidence):
+def contexts(rng, size, deviation, claimed, expected):
     """Return contexts whose log ratios are off by `deviation`, where the estimator claims another."""
     truth = rng.normal(0.0, 1.0, size)
     log_ratio = truth + rng.normal(0.0, deviation, size)
     f_all = rng.integers(20, 2_000, size)
     f_nu = rng.binomial(f_all, special.expit(truth - 3.0))
     variance = np.full(size, math.expm1(claimed**2))
-    return ShortContexts(log_ratio, variance, np.full(size, evidence), f_nu, f_all, np.full(size, -3.0))
+    return ShortContexts(log_ratio, variance, np.full(size, expected), f_nu, f_all, np.full(size, -3.0))
 
 
 @pytest.mark.parametrize(("deviation", "claimed"), [(0.6, 0.2), (0.2, 0.2), (0.6, 0.4)])
-def test_a_known_spread_is_recovered(deviation, claimed):
-    found = learn_spread(NONE, contexts(np.random.default_rng(1), 5_000, deviation, claimed, 100.0))
-    learned = math.sqrt(math.log1p(found.spread * math.expm1(claimed**2)))
+def test_a_known_overdispersion_is_recovered(deviation, claimed):
+    found = learn_variance(NONE, contexts(np.random.default_rng(1), 5_000, deviation, claimed, 100.0))
+    learned = math.sqrt(math.log1p(found.variance_factor * math.expm1(claimed**2)))
     assert learned == pytest.approx(deviation, rel=0.15)
-    assert learn_spread(NONE, contexts(np.random.default_rng(1), 5_000, 0.2, 0.6, 100.0)).spread == 1  # never less
+    narrower = learn_variance(NONE, contexts(np.random.default_rng(1), 5_000, 0.2, 0.6, 100.0))
+    assert narrower.variance_factor == 1  # never less
 
 
 def test_what_was_seen_often_is_left_as_it_is():
     """The estimates are right, and the map would halve them: so it must count for little."""
     halving = Calibration(1e-9, 1.0, 0.5, 0.5, None, 10, 1000)
     seen_often = contexts(np.random.default_rng(2), 3_000, 0.1, 0.1, 50.0)
-    found = learn_spread(halving, seen_often)
-    assert found.evidence < 5
+    found = learn_variance(halving, seen_often)
+    assert found.half_count < 5
     wrong = replace(seen_often, log_ratio=2 * seen_often.log_ratio)  # here the map is right
-    assert learn_spread(halving, wrong).evidence > 200
+    assert learn_variance(halving, wrong).half_count > 200
 
 
 @given(
@@ -80,9 +74,9 @@ def test_what_was_seen_often_is_left_as_it_is():
     st.floats(0.1, 1e3),
     st.sampled_from([MAP, NONE, replace(MAP, ceiling=None)]),
 )
-def test_own_evidence_moves_a_ratio_from_the_map_towards_the_estimate(x, evidence, half, calibration):
-    calibration = replace(calibration, evidence=half)
-    plain, found = calibration.apply([x])[0], calibration.apply([x], [evidence])[0]
+def test_own_sightings_move_a_ratio_from_the_map_towards_the_estimate(x, expected, half, calibration):
+    calibration = replace(calibration, half_count=half)
+    plain, found = calibration.apply([x])[0], calibration.apply([x], [expected])[0]
     own = x if calibration.ceiling is None else min(max(x, -math.log(11)), math.log(1001))
     assert min(plain, own) - 1e-9 <= found <= max(plain, own) + 1e-9
     assert calibration.apply([x], [0.0])[0] == plain
@@ -109,7 +103,7 @@ def corpus(seed, documents=400, times=1):
 
 def test_intervals_cover_the_ratios_of_other_documents():
     model = rg.fit(rg.count(corpus(1), n=4, folds=5), "LOC")
-    assert model.calibration.spread > 1  # documents differ
+    assert model.calibration.variance_factor > 1  # documents differ
     test = rg.count(corpus(2, 4_000), n=4, spans=["suffixes:2"])
     span = rg.counts.spans.suffix(2, 4, "left")
     f_nu, f_de = test.frequencies(span, "LOC")
@@ -143,13 +137,13 @@ def test_short_contexts_are_those_that_recur():
     kept = values[values[:, 0] >= 5]
     assert sorted(found.f_all.tolist()) == sorted(kept[:, 0].tolist())
     assert found.f_nu.sum() == kept[:, 1].sum()
-    assert (found.evidence > 0).any()
+    assert (found.expected_count > 0).any()
 
 
 @pytest.mark.parametrize("estimator", ["backoff", "product", "selective"])
 def test_a_model_file_keeps_what_was_learned(estimator, tmp_path):
     model = rg.fit(rg.count(corpus(5, 100), n=3, folds=3), "LOC", estimator)
-    assert model.calibration.evidence is not None
+    assert model.calibration.half_count is not None
     model.save(tmp_path / "m.rgm")
     again = Model.load(tmp_path / "m.rgm")
     texts = ["so in", "in", "the old at", "never seen words"]
