@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import click
 
-from raregram.cli.startup import hidden, set_up_arrow
+from raregram.cli.startup import set_up_arrow
 
 GROUPS = {
     "Input": (
@@ -99,8 +99,7 @@ class Command(click.Command):
             name: (list(value) or None) if isinstance(value, tuple) else value for name, value in ctx.params.items()
         }
         try:
-            with hidden("scipy"):  # Numba would import it for linear algebra, in a third of a second
-                ctx.invoke(self.function, **given)
+            ctx.invoke(self.function, **given)
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
 

@@ -293,10 +293,6 @@ class Model:
         """Return the code of each item, `ABSENT` where the model does not know it."""
         return encode_items(items, self.items)
 
-    def expect(self, size: int) -> None:
-        """Prepare for so many bytes of text to be scored."""
-        self._encoder.bytes += size
-
     def _estimator_for(self, ngrams: NGramsLike) -> Estimator:
         """Return the estimator, prepared if there are many N-grams or were before."""
         if len(ngrams) > len(self.items):
