@@ -195,15 +195,11 @@ def score_input(model: Model, found: Input, level: float | None = None) -> Itera
         for documents in found.documents:
             for piece in boundaries(model, documents):
                 rows += len(piece)
-                if rows > len(model.items):
-                    model.prepare()
                 batch = piece.batch()
                 yield Scored(batch, partial(piece.lines, batch), scores_of(model, piece.codes, level))
     else:
         for batch in found.contexts:
             rows += len(batch)
-            if rows > len(model.items):
-                model.prepare()
             yield from _score_batch(model, batch, level, found.log)
     if not rows:
         raise InputError(f"there is nothing to score in {found.name}")

@@ -66,6 +66,11 @@ class Encoder:
         return codes, lengths, pc.utf8_slice_codeunits(new, 0, -1)
 
     @cached_property
+    def code_of(self) -> dict[str, int]:
+        """The code of each item. For a few items this is faster than Arrow, which hashes the vocabulary anew."""
+        return {item: code for code, item in enumerate(self.vocabulary.to_pylist())}
+
+    @cached_property
     def _spaced(self) -> pa.Array:
         """The known strings, each with a space after it, as `split_behind_spaces` gives them."""
         return add_space(self._known)
