@@ -48,7 +48,6 @@ FITS = {
             "size": st.integers(1, 4),
             "criterion": st.sampled_from(CRITERION.choices),
             "unseen": st.sampled_from(UNSEEN_OPTION.choices),
-            "keep_seen": st.booleans(),
         }
         for name in ESTIMATORS
         if name != "backoff"

@@ -123,5 +123,5 @@ def test_what_is_wrong_with_a_few_is_left_to_an_error(wrong):
     assert split_few(wrong) is None
     model = rg.fit(rg.Counts.from_contexts(["a b", "c d"], ["X", "Y"], spans=["units"]), "X", "product")
     model.prepare()
-    with pytest.raises(InputError, match="string|missing|Unicode"):
+    with pytest.raises(InputError, match=r"string|missing|Unicode"):
         model.log_ratio(wrong)

@@ -36,7 +36,6 @@ PLAIN = {"float": float, "int": int, "bool": bool}
 # The parameters that the header of a model file names for every estimator; None where an estimator has none.
 HEADER: Facts = {
     **dict.fromkeys(("criterion", "size", "seed", "unit_lam", "tau", "longest", "longest_shapes", "shape")),
-    "max_bytes": None,
     "unseen": "neutral",
 }
 

@@ -140,9 +140,8 @@ class Selective(Product):
 
     @classmethod
     def choose(cls, counts: Counts, sizes: tuple[int, int], options: Options) -> Parameters:
-        """Return the parameters; what is not selected is stored if it is asked for, or counts."""
-        keeps_seen = options["keep_seen"] or options["unseen"] == "formula"
-        return super().choose(counts, sizes, {**options, "keeps_seen": keeps_seen})
+        """Return the parameters; what is not selected is stored where it has to be told from what was never seen."""
+        return super().choose(counts, sizes, {**options, "keeps_seen": options["unseen"] == "formula"})
 
     @classmethod
     def select(cls, f_nu: Ints, f_de: Ints, position: int, settings: Settings) -> npt.NDArray[np.bool_]:

@@ -108,10 +108,7 @@ class Backoff(Estimator):
     @classmethod
     def from_parts(cls, items: pa.Array, settings: Settings, parts: Sequence[prune.Selected]) -> Backoff:
         """Return the estimator of the spans that were selected of all parts."""
-        rows, scores = prune.join(parts, settings)
-        if settings.params.max_bytes is None:
-            return cls.build(settings, items, rows)
-        return prune.largest_within(rows, scores, settings, lambda some: cls.build(settings, items, some))
+        return cls.build(settings, items, prune.join(parts, settings))
 
     @classmethod
     def build(cls, settings: Settings, items: pa.Array, rows: Mapping[Span, SpanRows]) -> Backoff:
@@ -477,7 +474,7 @@ class Backoff(Estimator):
         """Return the parameters that `info` shows."""
         p = self.settings.params
         seed = ("seed",) if p.criterion == "random" else ()
-        names = ("lam", "unit_lam", "tau", "longest", "longest_shapes", "shape", "max_bytes")
+        names = ("lam", "unit_lam", "tau", "longest", "longest_shapes", "shape")
         return {name: getattr(p, name) for name in ("criterion", "size", *seed, *names)}
 
     def size_facts(self) -> Facts:
