@@ -577,7 +577,7 @@ def test_suffixes_are_held_for_their_gain_or_for_that_of_longer_ones(sample, how
 
 
 def test_what_says_most_is_held_first(newswire, newswire_model, newswire_counts):
-    """The best spans of each length, a tenth of the bytes, keep most of what all say; spans taken by chance keep less."""
+    """The best spans of each length, in a tenth of the bytes, keep most of what all say; chance keeps less."""
     lam = 12 / newswire_model.settings.n_de
     whole = rg.fit(newswire_counts, "T", "backoff", size=EVERYTHING, lam=lam).log_ratio(newswire[0])
     agreement = {

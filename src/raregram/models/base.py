@@ -257,8 +257,8 @@ class Estimator(ABC):
         """How many codes there are beside `ABSENT`."""
         return len(self.items)
 
-    def encode_unknown(self, items: pa.Array, remember: bool = True) -> tuple[Codes, Codes]:
-        """Return the codes of items outside of `items`, next to the boundary and elsewhere; shapes may be cached."""
+    def encode_unknown(self, items: pa.Array) -> tuple[Codes, Codes]:
+        """Return the codes of items outside of `items`, next to the boundary and elsewhere."""
         codes = np.full(len(items), ABSENT, dtype=np.int32)
         return codes, codes
 

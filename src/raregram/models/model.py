@@ -50,7 +50,6 @@ class Model:
     """Log ratios of N-grams for one target. Made by `fit`, or read by `load`."""
 
     noun: ClassVar[str] = "N-gram"  # in messages
-    remember: ClassVar[bool] = True  # whether the shapes of unknown items may be kept
 
     estimator: Estimator
     calibration: Calibration | None = None  # what is made of the estimator's log ratios; None: nothing
@@ -297,7 +296,7 @@ class Model:
         """Return codes next to the boundary and elsewhere, those of the unknown items by their shapes; see above."""
         both = np.stack([np.append(codes, np.int32(MISSING))] * 2)
         if len(unknown) and self.estimator.uses_shapes:
-            both[:, :-1][:, codes == ABSENT] = self.estimator.encode_unknown(unknown, self.remember)
+            both[:, :-1][:, codes == ABSENT] = self.estimator.encode_unknown(unknown)
         if self.settings.pad:
             both[:, -1] = self._pad_codes
         return both

@@ -26,7 +26,6 @@ class ForgetfulModel(Model):
     """A model that keeps no words of the texts that it scores."""
 
     noun = "context"
-    remember = False
 
 
 @dataclass(frozen=True)

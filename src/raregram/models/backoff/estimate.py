@@ -42,8 +42,6 @@ from raregram.options import BACKOFF_LAM, LONGEST, LONGEST_SHAPES
 from raregram.text.shapes import shape_function, shapes_of
 from raregram.text.vocabulary import ABSENT, MISSING, Codes, build_vocabulary, encode_items
 
-FEW = 64  # items whose shapes are looked up one by one
-
 
 @dataclass(frozen=True, eq=False)
 class Backoff(Estimator):
@@ -240,17 +238,12 @@ class Backoff(Estimator):
         """Return the codes of the shapes of items, by distance."""
         return [self.shape_codes[min(d, 1)].take(column, mode="clip") for d, column in enumerate(columns)]
 
-    def encode_unknown(self, items: pa.Array, remember: bool = True) -> tuple[Codes, Codes]:
+    def encode_unknown(self, items: pa.Array) -> tuple[Codes, Codes]:
         """Return the codes of other items by their shapes."""
         if not self.uses_shapes:
             return super().encode_unknown(items)
         rest = self.num_codes - 1
-        if len(items) > FEW:
-            names = shapes_of(items, self.settings.params.shape, remember)
-            near, far = (encode_items(shapes, self.shapes.names) for shapes in names)
-            known = len(self.items)
-            return np.where(near < 0, rest, near + known), np.where(far < 0, rest, far + known)
-        pairs = list(map(shape_function(self.settings.params.shape, remember), items.to_pylist()))
+        pairs = list(map(shape_function(self.settings.params.shape), items.to_pylist()))
         code = self._code_of_shape.get
         nearest, elsewhere = ([code(pair[k], rest) for pair in pairs] for k in (0, 1))
         return np.array(nearest, dtype=np.int32), np.array(elsewhere, dtype=np.int32)
@@ -392,7 +385,7 @@ class Backoff(Estimator):
         anywhere = self.anywhere[np.clip(codes, ABSENT, len(self.items))]  # code -1 is the last one, too
         names = list(items)
         if self.uses_shapes:
-            pairs = map(shape_function(s.params.shape, remember=False), items)
+            pairs = map(shape_function(s.params.shape), items)
             names += [pair[0 if position == s.nearest else 1] for position, pair in enumerate(pairs)]
         terms = []
         for distance in sorted(range(s.n), key=spans.unit):
