@@ -118,14 +118,14 @@ PIN = $(LOCKING)/uv pip compile --universal --python-version 3.11 --generate-has
 lock: .venv-lock/installed  ## pin what pyproject.toml asks for; NEWEST=--upgrade takes the newest of everything
 	$(PIN) $(NEWEST) --group lock --output-file requirements/lock.txt
 	$(PIN) $(NEWEST) --group build --output-file requirements/build.txt
-	$(PIN) $(NEWEST) pyproject.toml --group build --extra fast --output-file requirements/core.txt
+	$(PIN) $(NEWEST) pyproject.toml --group build --output-file requirements/core.txt
 	$(PIN) $(NEWEST) pyproject.toml --group build --extra test --output-file requirements/dev.txt
 	$(PIN) $(NEWEST) pyproject.toml --group build --extra paper --constraint requirements/dev.txt --output-file requirements/paper.txt
 	$(PIN) $(NEWEST) --group npm --output-file requirements/npm.txt
 	$(PIN) $(NEWEST) --group docs --output-file requirements/docs.txt
 	$(PIN) $(NEWEST) --group trust --constraint requirements/dev.txt --output-file requirements/trust.txt
-	$(PIN) $(NEWEST) pyproject.toml --group build --extra fast --extra paper --group rivals --output-file requirements/rivals.txt
-	$(PIN) pyproject.toml --group build --extra fast --extra sklearn --group oldest --resolution lowest-direct --output-file requirements/oldest.txt
+	$(PIN) $(NEWEST) pyproject.toml --group build --extra paper --group rivals --output-file requirements/rivals.txt
+	$(PIN) pyproject.toml --group build --extra sklearn --group oldest --resolution lowest-direct --output-file requirements/oldest.txt
 
 audit: .venv-lock/installed  ## ask for known vulnerabilities of everything that is pinned for development
 	$(LOCKING)/pip-audit --require-hashes --disable-pip --requirement requirements/dev.txt

@@ -163,7 +163,7 @@ def about(machine: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
     entries = found.get("contest", {}).get("entries", [])
     seeds = ", ".join(map(str, sorted({entry["seed"] for entry in entries})))
     packages = {name.lower(): number for name, number in machine["packages"].items()}
-    names = ("numpy", "pyarrow", "numba", "scikit-learn", "fasttext-wheel", "vowpalwabbit", "kenlm")
+    names = ("numpy", "pyarrow", "scikit-learn", "fasttext-wheel", "vowpalwabbit", "kenlm")
     versions = [f"{name} {packages[name]}" for name in names if name in packages]
     lines = [
         f"{machine['date']}, {machine['processor']}, {machine['cores']} cores; seeds {seeds}; "

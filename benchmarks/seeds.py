@@ -31,7 +31,6 @@ FAMILIES = {
     "selective": "selected, the criterion chosen too",
     "selective, size read off the test curve": "selected, size read off the test curve as in the paper",
     "backoff": "**back-off**",
-    "backoff, 1 MB": "back-off in 1 MB",
 }
 Runs = dict[tuple[str, int, int], dict[str, Any]]  # tags, N, seed -> results
 

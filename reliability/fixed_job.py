@@ -47,11 +47,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "estimator": "selective",
         "size": 40,
         "denominator": "all",
-        "keep_seen": True,
         "lam": 1e-5,
     },
     "backoff": {"estimator": "backoff"},
-    "backoff in 4 kB": {"estimator": "backoff", "max_bytes": 4096},
+    "backoff of 10 spans of each length": {"estimator": "backoff", "size": 10},
     "backoff without shapes": {"estimator": "backoff", "shapes": False, "longest": 2, "tau": 0.8},
     "backoff by chi2": {"estimator": "backoff", "criterion": "chi2", "size": 20, "lam": 1e-3, "unit_lam": 1e-2},
 }

@@ -31,7 +31,6 @@ import pyarrow.parquet as pq
 import raregram as rg
 from benchmarks.measuring import parser
 from raregram.measure.synthetic import zipf_documents
-from raregram.text import shapes
 
 DOCUMENTS, LENGTH, WORDS = 60, 80, 4_000  # of a corpus; WORDS is what comes again in every round
 FRESH = 0.02  # the share of words that never came before
@@ -94,7 +93,6 @@ def main() -> None:
     options.add_argument("--pace", type=float, default=0.0, help="the least seconds that a round takes")
     options.add_argument("--leak", type=int, default=0, help="bytes to leak in a second, with some open files")
     given = options.parse_args()
-    fill_memory_of_shapes()
     if given.leak:
         threading.Thread(target=leak_on_purpose, args=(given.leak,), daemon=True).start()
     ledger = Ledger()
@@ -121,13 +119,6 @@ def main() -> None:
         for model in models:
             model.save(given.folder / f"{model.settings.target}.rgm")
         print("{}", flush=True)
-
-
-def fill_memory_of_shapes() -> None:
-    """Let the library remember as many shapes as it ever does, so that what is bounded is not taken for a leak."""
-    words = pa.array([f"warm{number}" for number in range(shapes.REMEMBERED)])
-    for name in shapes.SHAPES:
-        shapes.shapes_of(words, name)
 
 
 def leak_on_purpose(bytes_a_second: int) -> None:

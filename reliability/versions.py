@@ -1,8 +1,8 @@
 """The same results from every version: `python -m reliability.versions [--folder FOLDER] [PYTHON ...]`.
 
 For each Python from 3.11 to 3.13 on the PATH or kept by pyenv, or for those named, it makes an environment with
-the newest pinned libraries and one with the oldest, runs the fixed job in both, with compiled loops and without, and
-compares all results bit for bit. A result of its own is a fault, and so is a version that cannot do the job.
+the newest pinned libraries and one with the oldest, runs the fixed job in both and compares all results
+bit for bit. A result of its own is a fault, and so is a version that cannot do the job.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ JOB = str(Path(__file__).resolve().with_name("fixed_job.py"))
 VERSIONS = ("3.11", "3.12", "3.13")
 LOCKS = {"newest": "core.txt", "oldest": "oldest.txt"}
 LIMIT = 900  # seconds for one step
-WITHOUT_LOOPS = "import sys; sys.modules['numba'] = None; import runpy; runpy.run_path({!r}, run_name='__main__')"
 INSTALLED = """import importlib.metadata as m
-print(*(f"{name} {m.version(name)}" for name in ("numpy", "pyarrow", "numba")), sep=", ")"""
+print(*(f"{name} {m.version(name)}" for name in ("numpy", "pyarrow")), sep=", ")"""
 
 
 def main() -> None:
@@ -38,7 +37,7 @@ def main() -> None:
     write_json(arguments.out / "versions.json", rows)
     results = {row["result"] for row in rows}
     for row in rows:
-        print(f"{row['python']:<10}{row['libraries']:<9}{row['loops']:<10}{row['versions']:<64}{row['result'][:12]}")
+        print(f"{row['python']:<10}{row['libraries']:<9}{row['versions']:<64}{row['result'][:12]}")
     print(f"{len(rows)} runs,", "one result" if len(results) == 1 else f"{len(results)} different results")
     sys.exit(len(results) != 1 or not rows)
 
@@ -63,9 +62,7 @@ def compare(python: str, folder: Path) -> list[dict[str, str]]:
         make(python, environment, lock)
         own = environment / "bin" / "python"
         named = {"python": version, "libraries": libraries, "versions": output(own, "-c", INSTALLED)}
-        for loops, call in (("compiled", [JOB]), ("plain", ["-c", WITHOUT_LOOPS.format(JOB)])):
-            result = hashlib.sha256(output(own, *call).encode()).hexdigest()
-            rows.append({**named, "loops": loops, "result": result})
+        rows.append({**named, "result": hashlib.sha256(output(own, JOB).encode()).hexdigest()})
     return rows
 
 

@@ -419,7 +419,7 @@ def test_targets_may_be_in_any_container(kind):
 def test_numbers_of_numpy_can_be_saved(folder):
     counts = rg.Counts.from_contexts(["a b", "c d"], ["X", None], n=np.int64(2))
     counts.save("c")
-    rg.fit(counts, "X", "selective", keep_seen=np.bool_(True), size=np.int32(3), lam=np.float32(1e-3)).save("m")
+    rg.fit(counts, "X", "selective", unseen="formula", size=np.int32(3), lam=np.float32(1e-3)).save("m")
     assert rg.Counts.load("c") == counts
     assert rg.Model.load("m").params.keeps_seen is True
 

@@ -32,7 +32,7 @@ counts = rg.count("tagged.jsonl", n=2, targets=["LOC"])
 assert counts.totals.tolist() == [4, 1], counts.totals
 assert rg.fit(counts, "LOC").ratio(["he lives in"])[0] > 1
 import importlib.util
-others = ("pandas", "numba", "sklearn", "spacy", "matplotlib")
+others = ("pandas", "sklearn", "spacy", "matplotlib")
 print(sum(importlib.util.find_spec(name) is not None for name in others))
 """
 

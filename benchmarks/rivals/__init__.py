@@ -116,7 +116,7 @@ RATES: tuple[dict[str, Any], ...] = ({"epoch": 5, "lr": 0.1}, {"epoch": 5, "lr":
 REGISTRY: dict[str, Entry] = {
     "raregram": Entry(".ours:Backoff", "raregram back-off", ours=True),
     "raregram-contexts": Entry(".ours:FromContexts", "raregram back-off, from contexts", ours=True, once=True),
-    "raregram-1mb": Entry(".ours:OneMegabyte", "raregram back-off, 1 MB", ours=True, once=True),
+    "raregram-5000": Entry(".ours:FewerSpans", "raregram back-off, 5,000 spans of each length", ours=True, once=True),
     "raregram-selective": Entry(".ours:Selective", "raregram selective (the paper's)", ours=True),
     "raregram-product": Entry(".ours:Product", "raregram product (all used)", ours=True, once=True),
     "lr-suffixes": Entry(

@@ -1,4 +1,4 @@
-"""raregram itself: the back-off estimator, the same in one megabyte, and the paper's estimators."""
+"""raregram itself: the back-off estimator, the same with fewer spans, and the paper's estimators."""
 
 from __future__ import annotations
 
@@ -91,11 +91,11 @@ class FromContexts(Backoff):
     reads_documents = False
 
 
-class OneMegabyte(Backoff):
-    """The same, kept in one megabyte."""
+class FewerSpans(Backoff):
+    """The same, with the best spans of each length."""
 
     def fit(self, **setting: Any) -> None:  # type: ignore[override]
-        super().fit(**setting, max_bytes=1_000_000)
+        super().fit(**setting, size=5_000)
 
 
 class Selective(Ours):

@@ -63,14 +63,14 @@ def test_fit_counts_suffixes_and_shapes_and_has_the_defaults_of_the_library(run,
         rg.fit(counts, "LOC", "backoff").save(folder / "named.rgm")
     expected = folder / ("named.rgm" if source == "train.counts" else "loc.rgm")
     assert (folder / "mine.rgm").read_bytes() == expected.read_bytes()
-    assert (facts["criterion"], facts["size"], facts["tau"], facts["max_bytes"]) == ("gain", None, 0.5, None)
+    assert (facts["criterion"], facts["size"], facts["tau"]) == ("gain", None, 0.5)
     assert facts["lam"] == 6 / facts["n_de"]
     assert facts["unit_lam"] == 10 * facts["lam"]
     assert (facts["longest"], facts["longest_shapes"], facts["shape"]) == (4, 4, "words")
 
 
 def test_other_estimators_keep_their_defaults_and_ignore_what_is_for_back_off(run, folder):
-    given = ["--tau", 0.1, "--unit-lam", 3, "--longest", 2, "--no-shapes", "--max-bytes", "1MB"]
+    given = ["--tau", 0.1, "--unit-lam", 3, "--longest", 2, "--no-shapes"]
     run("fit", "train.tsv", "--target", "LOC", "--estimator", "selective", *given, "--out", "selective.rgm")
     facts = json.loads(run("info", "selective.rgm", "--json"))
     assert (facts["criterion"], facts["size"], facts["lam"]) == ("cet", 10_000, facts["lam0"])
@@ -90,10 +90,6 @@ def test_options_reach_the_fit(run, folder, corpus):
     )
     facts = json.loads(run("info", "given.rgm", "--json"))
     assert (facts["longest_shapes"], facts["size"]) == (0, 7)
-    run("fit", "train.counts", *BACKOFF, "--max-bytes", "2kB", "--out", "small.rgm")
-    facts = json.loads(run("info", "small.rgm", "--json"))
-    assert facts["max_bytes"] == 2000
-    assert 1000 < facts["bytes_in_memory"] <= 2000
 
 
 def test_count_knows_shapes_of_contexts_and_of_documents(run, folder):
@@ -133,8 +129,6 @@ WRONG_CALLS = [
     (["fit", "nowhere", *BACKOFF, "--unit-lam", "-1"], "Invalid value for '--unit-lam'"),
     (["fit", "nowhere", *BACKOFF, "--longest", "-1"], "Invalid value for '--longest'"),
     (["fit", "nowhere", *BACKOFF, "--size", "0"], "Invalid value for '--size'"),
-    (["fit", "nowhere", *BACKOFF, "--max-bytes", "lots"], "--max-bytes must be a size such as"),
-    (["fit", "train.tsv", *BACKOFF, "--max-bytes", "10"], "no back-off model fits into 10 bytes; allow more"),
     (["fit", "units.counts", *BACKOFF, "--longest", "3", "--no-shapes"], "count again with the spans 'suffixes:3'"),
     (["fit", "units.counts", *BACKOFF], "needs shapes, and this table counts none: count again with `raregram count"),
     (["fit", "units.counts", *BACKOFF, "--no-shapes"], "needs suffixes, and this table counts none: count again"),
@@ -245,7 +239,7 @@ def test_score_adds_the_ends_of_the_interval_in_every_format(run, folder, corpus
 PROBES = ["the bank was in", "never seen Before x", "near near near near", "the Xyz said UNKNOWN", "of to mr by"]
 
 
-@pytest.mark.parametrize("given", [[], ["--no-shapes"], ["--longest", 1], ["--max-bytes", "2kB"], ["--tau", 0.1]])
+@pytest.mark.parametrize("given", [[], ["--no-shapes"], ["--longest", 1], ["--size", 5], ["--tau", 0.1]])
 def test_explained_terms_add_up(run, given):
     run("fit", "train.counts", *BACKOFF, *given, "--out", "given.rgm")
     lines = run("score", "given.rgm", "--json", stdin="\n".join(PROBES)).splitlines()

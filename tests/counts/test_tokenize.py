@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import raregram as rg
@@ -22,7 +22,6 @@ from raregram.counts import storage
 from raregram.counts.count import ContextOptions, CountJob
 from raregram.counts.kernel import CountSettings
 from raregram.errors import FileError, InputError, ParameterError, RaregramWarning
-from raregram.text import vocabulary
 from raregram.text.tokenize import Tokenizer
 from raregram.text.words import words_in
 
@@ -66,13 +65,9 @@ def split_by_hand(document: dict, lower: bool) -> dict:
     return {"items": [word for words in found for word in words], "spans": spans}
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(docs=documents(), lower=st.booleans(), side=st.sampled_from(["left", "right"]), pad=st.booleans())
-def test_counts_are_those_of_documents_that_were_split_before(compiled, monkeypatch, docs, lower, side, pad):
-    if compiled:
-        monkeypatch.setattr(vocabulary, "COMPILED_FROM", -1)
-        monkeypatch.setattr(vocabulary, "SMALL", 0)
+def test_counts_are_those_of_documents_that_were_split_before(docs, lower, side, pad):
     by_hand = [split_by_hand(document, lower) for document in docs]
     layout = {"n": 2, "side": side, "pad": pad, "targets": ["X", "Y"], "spans": SPANS}
     warnings.simplefilter("ignore", RaregramWarning)  # some documents have none of the labels
@@ -99,13 +94,10 @@ def test_scores_are_those_of_contexts_that_were_split_before(rows, lower):
     expected = plain.log_ratio([row[-3:] for row in split_rows] + [["a"]])[:-1]  # a list that is never empty
     assert np.array_equal(model.log_ratio([" ".join(row) for row in rows]), expected)
     assert np.array_equal(model.log_ratio(rows), expected)
-    ready = pytest.importorskip("raregram.serve.models").ReadyModel.of(model)
-    assert np.array_equal(ready.log_ratio([" ".join(row) for row in rows]), expected)
     for row, value in zip(split_rows, expected, strict=True):
         if row:
             assert model.explain(" ".join(row)).log_ratio == value
-        if len(row) >= 3:
-            assert ready.single(row[-3:]) == value
+            assert model.log_ratio([" ".join(row)]) == value
 
 
 def test_a_span_leaves_out_punctuation_at_its_edges():

@@ -281,6 +281,25 @@ def cells_of(results: dict[str, Any]) -> pa.Table:
     return pa.Table.from_pylist(order, schema)
 
 
+def without_byte_limits(cells: pa.Table) -> pa.Table:
+    """Return the cells of an experiment without the back-off models that were limited in bytes, as none is any more.
+
+    These are the family "backoff, 1 MB" and, of the cells without a size that were measured on test, all but the
+    first of each target, which has no limit.
+    """
+    kept, whole = [], set()
+    for row in cells.to_pylist():
+        if row["family"] == "backoff, 1 MB":
+            continue
+        unlimited = (row["family"], row["estimator"], row["size"]) == (None, "backoff", None)
+        if unlimited and row["test_f1"] is not None:
+            if row["target"] in whole:
+                continue
+            whole.add(row["target"])
+        kept.append(row)
+    return pa.Table.from_pylist(kept, cells.schema)
+
+
 def chosen_of(results: dict[str, Any]) -> Iterable[tuple[str, list[tuple[str, dict[str, Any]]]]]:
     for target in results["config"]["targets"]:
         yield target, [(cell["family"], cell) for cell in results["chosen"] if cell["target"] == target]
@@ -334,7 +353,13 @@ def differences(expected: pa.Table, found: pa.Table, tolerance: float) -> list[s
 
 def compare(name: str) -> list[str]:
     make, tolerance = FILES[name]
-    return differences(pq.read_table(FOLDER / f"{name}.parquet"), make(), tolerance)
+    return differences(read(name), make(), tolerance)
+
+
+def read(name: str) -> pa.Table:
+    """Return what a file says, as far as it is still computed."""
+    table = pq.read_table(FOLDER / f"{name}.parquet")
+    return without_byte_limits(table) if name.startswith(("experiment", "paper")) else table
 
 
 def write(name: str) -> None:
@@ -351,11 +376,11 @@ def paper(write_anew: bool) -> list[str]:
         for n in (10, 2):
             config = Config(tags=tags, n=n, seed=0)
             found = cells_of(run(config, load_corpus(config)))
-            path = FOLDER / f"paper-{tags}-{n}.parquet"
+            name = f"paper-{tags}-{n}"
             if write_anew:
-                pq.write_table(found, path, compression="zstd")
+                pq.write_table(found, FOLDER / f"{name}.parquet", compression="zstd")
             else:
-                wrong += [f"{path.name}: {line}" for line in differences(pq.read_table(path), found, LEARNED)]
+                wrong += [f"{name}: {line}" for line in differences(read(name), found, LEARNED)]
     return wrong
 
 

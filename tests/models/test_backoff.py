@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import tempfile
 from collections import Counter
 from dataclasses import replace
@@ -421,7 +420,7 @@ def test_more_copies_at_the_target_never_lower_the_ratio(sample, how, copies, da
 @given(
     samples(),
     fits(),
-    st.sampled_from([{}, {"size": 2}, {"size": 3, "criterion": "chi2"}, {"max_bytes": 3000}]),
+    st.sampled_from([{}, {"size": 2}, {"size": 3, "criterion": "chi2"}]),
     st.integers(1, 3000),
 )
 def test_a_table_larger_than_memory_gives_the_same_model(sample, how, selecting, memory_limit):
@@ -536,34 +535,6 @@ def newswire_model(newswire_counts):
     return rg.fit(newswire_counts, "T", "backoff", size=EVERYTHING)
 
 
-@pytest.mark.parametrize("max_bytes", [8_000, 20_000, 50_000])
-def test_a_model_keeps_to_its_room(newswire, newswire_counts, tmp_path, max_bytes):
-    model = rg.fit(newswire_counts, "T", "backoff", max_bytes=max_bytes)
-    assert 0.9 * max_bytes < model.nbytes <= max_bytes  # everything would take 60,000
-    model.save(tmp_path / "a.rgm")
-    fixed = 600 * (1 + len(list(model.estimator.rows())))  # what a batch of an Arrow file takes besides its rows
-    assert os.path.getsize(tmp_path / "a.rgm") < max_bytes + fixed  # noqa: PTH202
-    loaded = rg.Model.load(tmp_path / "a.rgm")
-    assert loaded.nbytes <= max_bytes
-    same_models(model, loaded, newswire[0][:300])
-
-
-def test_more_room_never_holds_fewer_spans(newswire_counts):
-    rooms = [3_000, 5_000, 8_000, 12_000, 20_000, 20_500, *range(30_000, 31_000, 100)]
-    rooms += [40_000, 41_000, *range(57_600, 58_600, 97), 10**9]
-    models = [rg.fit(newswire_counts, "T", "backoff", max_bytes=room) for room in rooms]
-    held = [sum(model.sizes) for model in models]
-    assert held == sorted(held)
-    assert all(model.nbytes <= room for model, room in zip(models, rooms, strict=True))
-    assert held[-1] == sum(rg.fit(newswire_counts, "T", "backoff").sizes)
-
-
-def test_too_little_room_is_refused(newswire_counts):
-    for room in (1, 10, 19):
-        with pytest.raises(ParameterError, match=f"no back-off model fits into {room} bytes"):
-            rg.fit(newswire_counts, "T", "backoff", max_bytes=room)
-
-
 @pytest.mark.parametrize("size", [1, 10, 100])
 @pytest.mark.parametrize("criterion", ["gain", "cet"])
 def test_sizes_are_kept(newswire, newswire_counts, newswire_model, tmp_path, size, criterion):
@@ -606,19 +577,18 @@ def test_suffixes_are_held_for_their_gain_or_for_that_of_longer_ones(sample, how
 
 
 def test_what_says_most_is_held_first(newswire, newswire_model, newswire_counts):
-    """A tenth of the room keeps most of what the large model says, and far more than spans taken by chance do."""
+    """The best spans of each length, in a tenth of the bytes, keep most of what all say; chance keeps less."""
     lam = 12 / newswire_model.settings.n_de
     whole = rg.fit(newswire_counts, "T", "backoff", size=EVERYTHING, lam=lam).log_ratio(newswire[0])
-    most = newswire_model.nbytes // 10
     agreement = {
         criterion: np.corrcoef(
-            rg.fit(newswire_counts, "T", max_bytes=most, criterion=criterion, lam=lam).log_ratio(newswire[0]),
+            rg.fit(newswire_counts, "T", size=60, criterion=criterion, lam=lam).log_ratio(newswire[0]),
             whole,
         )[0, 1]
         for criterion in ("gain", "cet", "random")
     }
     assert agreement["gain"] > 0.9
-    assert agreement["gain"] > agreement["cet"] > agreement["random"] + 0.2
+    assert agreement["gain"] > agreement["cet"] > agreement["random"] + 0.05
 
 
 # Explanations, and every form of input

@@ -29,7 +29,7 @@ from raregram.text import shapes
 
 
 def literal_terms(counts, items, *, target="LOC", estimator="selective", criterion="cet", size=10_000, lam=None,
-                  denominator="complement", unseen="neutral", seed=0, keep_seen=False):  # fmt: skip
+                  denominator="complement", unseen="neutral", seed=0):  # fmt: skip
     """Score one N-gram the slow, obvious way."""
     column = counts.column(target)
     n_nu = int(counts.totals[column])
@@ -117,7 +117,9 @@ def test_unseen_item_is_neutral_or_follows_the_formula(counts):
 
 
 def test_explanations_tell_selected_from_seen_from_unknown(counts):
-    compact, full = (rg.fit(counts, "LOC", "selective", size=1, lam=0, keep_seen=keep) for keep in (False, True))
+    compact, full = (
+        rg.fit(counts, "LOC", "selective", size=1, lam=0, unseen=unseen) for unseen in ("neutral", "formula")
+    )
     (best,) = compact.items.take(compact.estimator.index[3, :-1].nonzero()[0]).to_pylist()
     ngram = f"the of said {best}"
     np.testing.assert_array_equal(compact.log_ratio([ngram]), full.log_ratio([ngram]))
@@ -232,13 +234,13 @@ WRONG_FOR_BACKOFF = [
     ("lam", 0, "from 1e-30 to 1e+30 for the back-off estimator"),
     ("unit_lam", math.nan, "a finite number >= 0"),
     ("tau", math.nan, "a number from 0 to 1"),
-    ("max_bytes", 1e6, "a whole number >= 1"),
+    ("size", 1e6, "a whole number >= 1"),
     ("unit_lam", 0.0, "from 1e-30 to 1e+30 for the back-off estimator"),
     ("unit_lam", None, "a finite number >= 0"),
     ("tau", -0.01, "a number from 0 to 1"),
     ("tau", 1.01, "a number from 0 to 1"),
     ("tau", "1", "a number from 0 to 1"),
-    ("max_bytes", 0, "a whole number >= 1"),
+    ("size", 0, "a whole number >= 1"),
     ("longest", -1, "a whole number >= 0"),
     ("longest", 5, "a whole number <= 4"),
     ("longest_shapes", None, "a whole number >= 0"),
@@ -285,17 +287,17 @@ def test_settings_at_the_ends_of_their_ranges_are_right(model, backed_off):
     assert changed(model, **most).header().items() >= most.items()
     assert changed(backed_off, longest=0, longest_shapes=0).params.longest == 0
     assert changed(backed_off, longest=4, longest_shapes=4).params.longest == 4
-    for change in ({"tau": 0}, {"tau": 1}, {"size": None}, {"size": 1}, {"max_bytes": 1}, {"criterion": "tf"}):
+    for change in ({"tau": 0}, {"tau": 1}, {"size": None}, {"size": 1}, {"criterion": "tf"}):
         assert changed(backed_off, **change) != backed_off.settings
 
 
 def test_settings_are_plain_numbers_whatever_they_were_given_as(model, backed_off):
     plain = replace(model.params, lam=np.float32(0.5), size=np.int64(3), seed=np.int8(2))
     assert [type(value) for value in (plain.lam, plain.size, plain.seed)] == [float, int, int]
-    numbers = {"unit_lam": np.float32(0.5), "tau": 1, "max_bytes": np.int64(10**6)}
+    numbers = {"unit_lam": np.float32(0.5), "tau": 1, "size": np.int64(10**6)}
     plain = replace(backed_off.params, **numbers)
     assert [type(getattr(plain, name)) for name in numbers] == [float, float, int]
-    assert (plain.unit_lam, plain.tau, plain.max_bytes) == (0.5, 1.0, 10**6)
+    assert (plain.unit_lam, plain.tau, plain.size) == (0.5, 1.0, 10**6)
 
 
 def test_an_estimator_says_its_settings(counts, backed_off):
@@ -334,7 +336,7 @@ def test_size_in_memory_is_that_of_all_tables(counts):
 
 
 def test_sizes_count_what_is_selected_and_not_what_is_seen(counts):
-    assert rg.fit(counts, "LOC", "selective", size=6, keep_seen=True).sizes == (6, 6, 6, 6)
+    assert rg.fit(counts, "LOC", "selective", size=6, unseen="formula").sizes == (6, 6, 6, 6)
     assert rg.fit(counts, "LOC", "product").sizes == (20, 20, 20, 20)
     assert rg.fit(counts, "LOC", "mle").sizes == (len(counts.rows["item", 0, 4]),)
 
@@ -399,14 +401,14 @@ def test_frequencies_of_what_is_selected_are_known_and_no_others(counts):
     assert [term.f_de is not None for term in terms] == [term.selected for term in terms]
 
 
-@pytest.mark.parametrize("keep_seen", [False, True])
-def test_what_is_not_selected_is_not_certain(counts, keep_seen):
+@pytest.mark.parametrize("unseen_is", ["neutral", "formula"])
+def test_what_is_not_selected_is_not_certain(counts, unseen_is):
     """Its factor is 1, and so is that of what was never seen; neither is known for sure, the second least of all."""
-    model = rg.fit(counts, "LOC", "selective", size=1, keep_seen=keep_seen)
+    model = rg.fit(counts, "LOC", "selective", size=1, unseen=unseen_is)
     assert not any(term.selected for term in model.explain("the the the the").terms)
     seen, unseen, empty = np.diff(model.interval(["the the the the", "never ever seen before", ""])).ravel()
     assert 0 < seen <= unseen
-    assert keep_seen == (seen < unseen)
+    assert (unseen_is == "formula") == (seen < unseen)
     assert empty == 0
 
 
@@ -466,3 +468,13 @@ def test_an_item_at_every_position_is_seen_more_often_than_there_are_contexts(tm
         forge(model, tmp_path / "m", **fault)
         with pytest.raises(FileError, match="truncated or damaged"):
             rg.Model.load(tmp_path / "m")
+
+
+def test_a_model_that_was_fitted_to_a_number_of_bytes_is_read(backed_off, tmp_path):
+    """Its header names the limit, which no option sets any more."""
+    estimator = backed_off.estimator
+    header = {**backed_off.settings.header(), "max_bytes": 1_000_000}
+    storage.write(
+        tmp_path / "a.rgm", SpanTable("model", header, COLUMNS, estimator.vocabulary, tuple(estimator.rows()))
+    )
+    assert rg.Model.load(tmp_path / "a.rgm").settings == backed_off.settings

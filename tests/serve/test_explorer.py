@@ -54,7 +54,7 @@ def models(tmp_path_factory):
     spans = ["units", "suffixes:2", "shapes:2"]
     counts = rg.count(corpus, n=2, targets=["LOC", "PER"], spans=spans)
     rg.fit(counts, "LOC", "backoff").save(folder / "loc.rgm")
-    rg.fit(counts, "PER", "selective", size=8, keep_seen=True).save(folder / "per.rgm")
+    rg.fit(counts, "PER", "selective", size=8, unseen="formula").save(folder / "per.rgm")
     rg.fit(rg.count(letters, n=3, kind="letters", targets=["NAME"]), "NAME", "product").save(folder / "name.rgm")
     return [str(folder / f"{name}.rgm") for name in ("loc", "per", "name")]
 

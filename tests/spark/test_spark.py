@@ -543,7 +543,7 @@ def models(folder):
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("options", [{}, {"shapes": False}, {"size": 5, "criterion": "cet"}, {"max_bytes": 3000}])
+@pytest.mark.parametrize("options", [{}, {"shapes": False}, {"size": 5, "criterion": "cet"}])
 def test_a_model_fitted_where_the_table_is_is_the_same(spark, folder, tmp_path, side, options):
     """Also in more parts than there are items next to the boundary."""
     from raregram.spark import fit

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import raregram as rg
 from raregram.corpus.labels import distinct_labels
 from raregram.errors import InputError
-from raregram.text.ngrams import parse_ngrams
+from raregram.text.ngrams import parse_ngrams, split_few, split_ngrams
 from raregram.text.tokenize import Tokenizer
 from raregram.text.vocabulary import build_vocabulary, encode_items
 
@@ -100,3 +100,28 @@ def test_labels_that_are_not_targets_count_as_nothing():
 def test_a_label_must_be_text(label):
     with pytest.raises(InputError, match="a label must be a string, None or a collection of strings"):
         distinct_labels(["LOC", label])
+
+
+@given(
+    st.lists(TEXT, min_size=1, max_size=4) | st.lists(st.lists(TEXT, max_size=3), min_size=1, max_size=4),
+    st.sampled_from([Tokenizer(), Tokenizer("letters"), Tokenizer(tokenize="words", lower=True)]),
+)
+def test_a_few_are_split_as_many_are(ngrams, tokenizer):
+    few = split_few(ngrams, tokenizer)
+    if few is None:
+        assert tokenizer.kind == "letters" or not any(ngrams)
+        return
+    many = split_ngrams(ngrams, tokenizer)
+    assert [item for row in few for item in row] == many.items.to_pylist()
+    assert [len(row) for row in few] == many.lengths.tolist()
+
+
+@pytest.mark.parametrize(
+    "wrong", [[None], ["a", None], [["a", None]], ["a", ["b"]], [["a"], "b"], [1], [["\ud800"]], ["\ud800"], [b"a"]]
+)
+def test_what_is_wrong_with_a_few_is_left_to_an_error(wrong):
+    assert split_few(wrong) is None
+    model = rg.fit(rg.Counts.from_contexts(["a b", "c d"], ["X", "Y"], spans=["units"]), "X", "product")
+    model.prepare()
+    with pytest.raises(InputError, match=r"string|missing|Unicode"):
+        model.log_ratio(wrong)

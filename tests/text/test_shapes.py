@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import raregram as rg
 from raregram.errors import FileError, InputError, ParameterError
 from raregram.text.shapes import (
-    LONGEST_REMEMBERED,
     SHAPES,
     SHORT,
     letter_shape,
@@ -183,17 +182,3 @@ def test_shapes_are_not_counted_unless_asked_for():
     counts = rg.Counts.from_contexts(*CONTEXTS, spans=["suffixes:2"], shape="words")
     assert counts.shape is None
     assert all(span.layer == "item" for span in counts.spans)
-
-
-def test_only_short_items_are_remembered_and_only_where_that_is_allowed(monkeypatch):
-    """A few items of a megabyte each would soon take all memory."""
-    asked = []
-    monkeypatch.setitem(SHAPES, "counted", lambda item: asked.append(item) or (item[:1], item[:1]))
-    short, long = "a" * LONGEST_REMEMBERED, "a" * (LONGEST_REMEMBERED + 1)
-    for item in (short, short, long, long):
-        assert shape_function("counted")(item) == ("a", "a")
-    assert asked == [short, long, long]
-    asked.clear()
-    for item in (short, short):
-        assert shape_function("counted", remember=False)(item) == ("a", "a")
-    assert asked == [short, short]

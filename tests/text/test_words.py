@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from raregram.errors import ParameterError
 from raregram.text.tokenize import Tokenizer
-from raregram.text.word_break import RANGES
-from raregram.text.words import split_strings, words_in
+from raregram.text.words import property_ranges, split_strings, words_in
 
+RANGES = property_ranges()
 OFFICIAL = Path("/usr/share/unicode/auxiliary/WordBreakTest.txt")  # of Debian's package unicode-data
 # One or two characters of every property, so that each rule meets each other; and white space.
 LETTERS = (
@@ -26,14 +26,7 @@ TEXTS = st.text(st.sampled_from(LETTERS + " \u3000\n"), max_size=12) | st.text(m
 
 def has(character: str, *names: str) -> bool:
     """Whether a character has one of some properties."""
-    if not character:
-        return False
-    for name in names:
-        for bounds in RANGES[name].split():
-            first, _, last = bounds.partition("-")
-            if int(first, 16) <= ord(character) <= int(last or first, 16):
-                return True
-    return False
+    return bool(character) and any(ord(character) in codes for name in names for codes in RANGES[name])
 
 
 def skip(text: str, place: int, step: int) -> int:
@@ -162,9 +155,8 @@ def test_the_table_has_as_many_characters_as_unicode_says():
               "MidLetter": 9, "MidNum": 15, "MidNumLet": 7, "Single_Quote": 1, "Double_Quote": 1, "Extend": 2554,
               "Format": 71, "ZWJ": 1, "Regional_Indicator": 26, "Extended_Pictographic": 3537}  # fmt: skip
     for name, total in totals.items():
-        bounds = [[int(code, 16) for code in found.split("-")] for found in RANGES[name].split()]
-        assert sum(each[-1] - each[0] + 1 for each in bounds) == total, name
-        assert bounds == sorted(bounds)
+        assert sum(map(len, RANGES[name])) == total, name
+        assert RANGES[name] == sorted(RANGES[name], key=lambda codes: codes.start)
 
 
 @pytest.mark.skipif(not OFFICIAL.exists(), reason="there is no unicode-data: apt-get install unicode-data")

@@ -24,8 +24,8 @@ GROUPS = {
     "Contexts": ("n", "targets", "target", "side", "kind", "tokenize", "lower", "spans", "pad", "min_count",
                  "min_documents", "folds", "drop_folds"),
     "Estimator": (
-        "estimator", "lam", "criterion", "size", "unseen", "seed", "keep_seen", "tau", "unit_lam", "longest",
-        "shapes", "max_bytes", "calibrate", "bounds", "by", "k", "criteria", "sizes", "lams", "priors", "taus",
+        "estimator", "lam", "criterion", "size", "unseen", "seed", "tau", "unit_lam", "longest",
+        "shapes", "calibrate", "bounds", "by", "k", "criteria", "sizes", "lams", "priors", "taus",
     ),
     "Output": (
         "out", "top", "width", "sort", "negative", "lockwords", "repeats", "interval", "level", "as_", "as_json",

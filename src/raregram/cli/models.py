@@ -42,9 +42,6 @@ def fit(
     denominator: cli.Denominator = options.DENOMINATOR.default,
     unseen: cli.Unseen = options.UNSEEN.default,
     seed: cli.Seed = options.SEED.default,
-    keep_seen: Annotated[
-        bool, option("--keep-seen", help="Keep the frequencies of items not selected, for `explain`.")
-    ] = False,
     tau: Annotated[float, option(help=options.TAU.help)] = options.TAU.default,
     unit_lam: Annotated[
         float | None,
@@ -59,9 +56,6 @@ def fit(
     shapes: Annotated[
         bool | None,
         described("--shapes/--no-shapes", help="`backoff`: back off to shapes. [default: yes]"),
-    ] = None,
-    max_bytes: Annotated[
-        str | None, described(help="`backoff`: maximum size of the model in memory, e.g. 1MB. [default: no limit]")
     ] = None,
     calibrate: Annotated[
         bool | None,
@@ -100,9 +94,8 @@ def fit(
 
     limit = cli.parse_memory(memory_limit, engine, "fit")
     parameters: dict[str, Any] = {
-        "criterion": criterion, "size": size, "lam": lam, "unseen": unseen, "seed": seed, "keep_seen": keep_seen,
+        "criterion": criterion, "size": size, "lam": lam, "unseen": unseen, "seed": seed,
         "tau": tau, "unit_lam": unit_lam, "longest": longest, "shapes": shapes,
-        "max_bytes": None if max_bytes is None else cli.parse_bytes(max_bytes, "max_bytes", "fit"),
     }  # fmt: skip
     check_target(out)
     hint, found = "count with --folds 5, or use `raregram calibrate`", find_estimator(estimator)

@@ -145,7 +145,7 @@ def parse_columns(text: str | None) -> dict[str, str]:
 def parse_bytes(text: str, name: str, owner: str) -> int:
     """Parse a size in bytes, the parameter `name` of `owner`.
 
-    >>> parse_bytes("512MB", "memory_limit", "count"), parse_bytes("1.5 GiB", "max_bytes", "fit")
+    >>> parse_bytes("512MB", "memory_limit", "count"), parse_bytes("1.5 GiB", "memory_limit", "fit")
     (512000000, 1610612736)
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", text.strip(), re.IGNORECASE)

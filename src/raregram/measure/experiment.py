@@ -47,8 +47,6 @@ from raregram.text.tokenize import Tokenizer
 SPLITS = ("train", "valid", "test")
 RUNS = 10  # of scoring, for its mean time
 RUNS_FROM_TEXT = 3
-MAX_BYTES = (125_000, 250_000, 500_000, 1_000_000, 2_000_000)  # of back-off models
-ONE_MB = 1_000_000
 ARTICLES = 3  # test documents that the report shows in colours,
 ARTICLE_ITEMS = (40, 160)  # neither short nor long
 SHOWN_FAMILIES = ("all used lam=0", "all used lam*", "selective", "selective, size read off the test curve")
@@ -266,9 +264,10 @@ def _run_target(
     smoothed = list(valid.smoothed())
     test_f1[choose(smoothed)] = test.f1(test.fit(choose(smoothed)))
     say(f"scoring the back-off estimator for {target} on test")
-    limited, shown = _limit_backoff(config, choose(backoff), valid, test)
-    models = {name: test.fit(families[name]) for name in SHOWN_FAMILIES}
-    models |= {name: model for name, (model, _) in shown.items()}
+    whole = valid.fit(choose(backoff))  # all spans that say something, then the best of every size
+    smaller = (valid.fit(replace(choose(backoff), size=size)) for size in config.sizes)
+    of_whole, *of_smaller = (_measure_backoff(valid, test, model) for model in (whole, *smaller))
+    models = {**{name: test.fit(families[name]) for name in SHOWN_FAMILIES}, "backoff": whole}
     say(f"evaluating the best models of {target}")
     evaluations, costs = _evaluate_and_time(config, models, splits, target)
     drawn = {}
@@ -279,12 +278,13 @@ def _run_target(
         "cells": [
             *(_entry(trial, test_f1.get(trial)) for trial in tried),
             *(_entry(trial, None) for trial in backoff if trial != choose(backoff)),
-            *limited,
+            of_whole,
+            *of_smaller,
             *(_entry(trial, test_f1.get(trial)) for trial in smoothed),
         ],
         "chosen": [
             *({"family": name, **_entry(trial, test_f1[trial])} for name, trial in families.items()),
-            *({"family": name, **entry} for name, (_, entry) in shown.items()),
+            {"family": "backoff", **of_whole},
             {"family": "smoothed", **_entry(choose(smoothed), test_f1[choose(smoothed)])},
         ],
         "rooms": _model_sizes(valid, curves, families["selective"], test_f1),
@@ -317,23 +317,9 @@ def _families(curves: Sequence[Trial], plain: Trial, test_f1: dict[Trial, float]
     }
 
 
-def _limit_backoff(
-    config: Config, best: Trial, valid: Grid, test: Grid
-) -> tuple[list[dict[str, Any]], dict[str, tuple[Model, dict[str, Any]]]]:
-    """Measure the best back-off setting without a limit, at every size and in every number of bytes.
-
-    Returns:
-        The entries of all, and the model without a limit and that of 1 MB with their entries.
-    """
-    limits: list[dict[str, Any]] = [{}, *({"size": size} for size in config.sizes)]
-    limits += [{"max_bytes": most} for most in MAX_BYTES]
-    entries, shown = [], {}
-    for limit in limits:
-        model = valid.fit(replace(best, **limit))
-        entries.append(_entry(valid.measure(model), test.f1(model)))
-        if limit in ({}, {"max_bytes": ONE_MB}):
-            shown["backoff, 1 MB" if limit else "backoff"] = model, entries[-1]
-    return entries, shown
+def _measure_backoff(valid: Grid, test: Grid, model: Model) -> dict[str, Any]:
+    """Return the entry of a back-off model, measured on validation and on test."""
+    return _entry(valid.measure(model), test.f1(model))
 
 
 def _model_sizes(

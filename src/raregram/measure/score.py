@@ -31,7 +31,6 @@ from raregram.models.base import NO_KEY, Settings
 from raregram.models.model import Model, gather
 from raregram.models.ratios import Floats
 from raregram.options import LEVEL, ON_ERROR, SPLIT, OnError, Split
-from raregram.remote import as_path
 from raregram.text.ngrams import NGramsLike, are_lines, one_string_array, printable_texts, split_ngrams
 from raregram.text.tokenize import Tokenizer, insert_fill, window_starts
 from raregram.text.vocabulary import Codes
@@ -141,7 +140,6 @@ def open_input(sources: Any, model: Model, options: Options, rename: Mapping[str
         running = [path for path, kind in kinds.items() if kind == "text" and options.format is None]
         documents = read_documents(paths, options)
         return Input(name, [BOUNDARY_HEAD], None, documents, options.log, running)
-    model.expect(sum(as_path(path).stat().st_size for path in paths if not reads_once(path)))
     heads = []
     begun: dict[int, Iterator[Batch]] = {}
     for index, path in enumerate(paths):
@@ -200,15 +198,11 @@ def score_input(model: Model, found: Input, level: float | None = None) -> Itera
         for documents in found.documents:
             for piece in boundaries(model, documents):
                 rows += len(piece)
-                if rows > len(model.items):
-                    model.prepare()
                 batch = piece.batch()
                 yield Scored(batch, partial(piece.lines, batch), scores_of(model, piece.codes, level))
     else:
         for batch in found.contexts:
             rows += len(batch)
-            if rows > len(model.items):
-                model.prepare()
             yield from _score_batch(model, batch, level, found.log)
     if not rows:
         raise InputError(f"there is nothing to score in {found.name}")

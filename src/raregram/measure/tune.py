@@ -77,7 +77,6 @@ class Trial:
     tau: float | None = None  # from here on for "backoff" alone
     longest: int | None = None
     shapes: bool | None = None
-    max_bytes: int | None = None
     bytes: int | None = None  # that the model takes
     average_precision: float | None = None  # None: not measured; F1 decides where this and Cllr are not
     cllr: float | None = None
@@ -252,7 +251,7 @@ class Grid:
     def measure(self, model: Model) -> Trial:
         """Measure a model of the back-off estimator on the contexts."""
         p, scores = model.params, self._scores(model)
-        limits = (p.longest, bool(p.longest_shapes), p.max_bytes, model.nbytes)
+        limits = (p.longest, bool(p.longest_shapes), model.nbytes)
         return self._trial(scores, "backoff", p.criterion, p.size, p.lam, p.tau, *limits)
 
     def _trial(
@@ -285,7 +284,7 @@ class Grid:
         chosen = {name: getattr(trial, name) for name in ("criterion", "size", "lam", "tau", "longest", "shapes")}
         options: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
         common: dict[str, Any] = {"denominator": self.denominator, "unseen": self.unseen, "seed": self.seed}
-        return fit(self.counts, self.target, trial.estimator, max_bytes=trial.max_bytes, **options, **common)
+        return fit(self.counts, self.target, trial.estimator, **options, **common)
 
     @cached_property
     def _terms(self) -> _Terms:

@@ -37,7 +37,6 @@ PLAIN = {"float": float, "int": int, "bool": bool}
 # The parameters that the header of a model file names for every estimator; None where an estimator has none.
 HEADER: Facts = {
     **dict.fromkeys(("criterion", "size", "seed", "unit_lam", "tau", "longest", "longest_shapes", "shape")),
-    "max_bytes": None,
     "unseen": "neutral",
 }
 
@@ -212,10 +211,6 @@ class Estimator(ABC):
         """Return which contexts the model knows nothing of: their log ratio is 0, and stays so when calibrated."""
         return np.asarray(score == 0)
 
-    def score_one(self, codes: Sequence[int]) -> float:
-        """Return the log ratio of one context."""
-        return float(self.score(np.array([codes], dtype=np.int32))[0])
-
     def prepared(self) -> Estimator:
         """Return an estimator with all tables that make scoring faster; it takes more memory."""
         return self
@@ -263,8 +258,8 @@ class Estimator(ABC):
         """How many codes there are beside `ABSENT`."""
         return len(self.items)
 
-    def encode_unknown(self, items: pa.Array, remember: bool = True) -> tuple[Codes, Codes]:
-        """Return the codes of items outside of `items`, next to the boundary and elsewhere; shapes may be cached."""
+    def encode_unknown(self, items: pa.Array) -> tuple[Codes, Codes]:
+        """Return the codes of items outside of `items`, next to the boundary and elsewhere."""
         codes = np.full(len(items), ABSENT, dtype=np.int32)
         return codes, codes
 

@@ -22,10 +22,9 @@ ENOUGH = 5_000  # held-out contexts of the target, from which a calibration is l
 RIDGES = ("lam", "unit_lam")
 ROW_BYTES = 128  # of a stored row of a count table in memory, at most
 PARAMETERS: dict[str, Any] = {
-    **dict.fromkeys(("criterion", "size", "lam", "unit_lam", "longest", "shapes", "max_bytes")),
+    **dict.fromkeys(("criterion", "size", "lam", "unit_lam", "longest", "shapes")),
     "unseen": UNSEEN.default,
     "seed": SEED.default,
-    "keep_seen": False,
     "tau": TAU.default,
 }  # and their defaults; None: to be chosen
 
@@ -41,12 +40,10 @@ def fit(
     denominator: Denominator = DENOMINATOR.default,
     unseen: Unseen = UNSEEN.default,
     seed: int = SEED.default,
-    keep_seen: bool = False,
     tau: float = TAU.default,
     unit_lam: float | None = None,
     longest: int | None = None,
     shapes: bool | None = None,
-    max_bytes: int | None = None,
     calibrate: bool | None = None,
     bounded: bool = True,
     memory_limit: int | None = None,
@@ -71,14 +68,11 @@ def fit(
         unseen: the factor of an item never seen at its position: "neutral" is 1, "formula" the unit formula
             with zero frequencies. "backoff" has its own ways.
         seed: for the criterion "random".
-        keep_seen: keep the frequencies of items that were seen but not selected, so that `explain` can show
-            them. They take memory; with unseen="formula" they are always kept.
         tau: for "backoff", from here on: how much the units count; 1 takes them as independent, 0 leaves out all but
             the nearest.
         unit_lam: the ridge of units and of all shapes; None: ten times `lam`.
         longest: the longest suffix; None: the longest that was counted.
         shapes: whether to back off to shapes; None: yes.
-        max_bytes: how many bytes the model may take in memory; its file takes less, but for very small ones.
         calibrate: whether to learn from the table's folds what a ratio is worth in documents that were not in the
             fit; None: yes for "backoff", "selective" and "product", if the table was counted in folds. Documents
             that are counted here are counted in folds.
@@ -98,8 +92,8 @@ def fit(
         wanted = found.spans_to_count(longest, shapes), found.has_variance and calibrate is not False
         counts = read_counts(counts, ContextOptions(target=target, f_de=denominator), **what_to_count(*wanted))
     parameters = {
-        "criterion": criterion, "size": size, "lam": lam, "unseen": unseen, "seed": seed, "keep_seen": keep_seen,
-        "tau": tau, "unit_lam": unit_lam, "longest": longest, "shapes": shapes, "max_bytes": max_bytes,
+        "criterion": criterion, "size": size, "lam": lam, "unseen": unseen, "seed": seed,
+        "tau": tau, "unit_lam": unit_lam, "longest": longest, "shapes": shapes,
     }  # fmt: skip
     options = FitOptions(target, estimator, denominator, parameters)
     settings, limit = choose_settings(counts, options, counts.known_digest), memory_limit or MEMORY_LIMIT

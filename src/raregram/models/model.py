@@ -34,11 +34,14 @@ from raregram.text.ngrams import (
     nearest_items,
     nth_ngram,
     one_string_array,
+    split_few,
     split_ngrams,
 )
 from raregram.text.shapes import shape_function
 from raregram.text.tokenize import PAD, Ints
 from raregram.text.vocabulary import ABSENT, MISSING, Codes, Encoder, encode_items
+
+FEW = 64  # N-grams up to which calls of Arrow take longer than the work
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +49,6 @@ class Model:
     """Log ratios of N-grams for one target. Made by `fit`, or read by `load`."""
 
     noun: ClassVar[str] = "N-gram"  # in messages
-    remember: ClassVar[bool] = True  # whether tables for encoding texts, and their shapes, may be kept
 
     estimator: Estimator
     calibration: Calibration | None = None  # what is made of the estimator's log ratios; None: nothing
@@ -180,11 +182,14 @@ class Model:
                 "Fit 'backoff', 'product' or 'selective'"
             )
         codes = self.encode(ngrams)
-        estimator, found = self._estimator_for(codes), [np.empty((3, 0))]
+        return self._with_interval(self._estimator_for(codes), codes, float(level))
+
+    def _with_interval(self, estimator: Estimator, codes: Codes, level: float) -> tuple[Floats, Floats, Floats]:
+        found = [np.empty((3, 0))]
         factor = 1.0 if self.calibration is None else self.calibration.variance_factor
         for part in self._parts(codes):
             score = estimator.score(part)
-            margin = intervals.half_width(factor * estimator.variance(part), float(level))
+            margin = intervals.half_width(factor * estimator.variance(part), level)
             middle, *ends = (self._calibrated(score + side * margin, part) for side in (0, -1, 1))
             if self.calibration is not None:  # the fewer contexts the map was learned from, the less it narrows
                 doubt = self.calibration.targets**-0.5
@@ -202,17 +207,21 @@ class Model:
         if not items:
             raise InputError("the N-gram has no items: there is nothing to explain")
         codes = self.encode([items])
+        estimator = self._estimator_for(codes)
         beyond = [PAD] * (s.n - len(items))
         names = tuple([*beyond, *items] if s.side == "left" else [*items, *beyond])
-        terms = self.estimator.terms(names, codes[0])
+        terms = estimator.terms(names, codes[0])
         if beyond and not s.pad:
             first = len(beyond) if s.side == "left" else 0
             names, terms = tuple(items), [part for term in terms if (part := term.within(first, len(items)))]
-        score = self.estimator.score(codes)
+        score = estimator.score(codes)
         log_ratio = float(self._calibrated(score, codes)[0])
         if self.calibration is not None:
             terms.append(calibration_term(float(score[0]), log_ratio))
-        interval = tuple(self.interval(codes)[0].tolist()) if self.estimator.explains_interval else None
+        interval = None
+        if estimator.explains_interval:
+            _, low, high = self._with_interval(estimator, codes, LEVEL.default)
+            interval = float(low[0]), float(high[0])
         return Explanation(names, s.target, str(s), log_ratio, tuple(terms), interval, s.conditions)
 
     def parse(self, ngrams: NGramsLike, where: Where = nth_ngram) -> NGrams:
@@ -232,7 +241,7 @@ class Model:
 
     def item_codes(self, items: pa.Array) -> Codes:
         """Return the codes of items next to the boundary and elsewhere: (2, items + 1), the last for no item."""
-        codes = self._look_up(items)
+        codes = encode_items(items, self.items)
         return self._with_shapes(codes, items.filter(pa.array(codes == ABSENT)))
 
     def _parts(self, ngrams: NGramsLike, where: Where | None = None) -> Iterator[Codes]:
@@ -254,7 +263,10 @@ class Model:
 
     def _encode(self, ngrams: NGramsLike, where: Where) -> Codes:
         """Encode some N-grams; an error names the row."""
-        texts = one_string_array(ngrams) if self.remember else None
+        few = split_few(ngrams, self.settings.tokenizer) if self._is_prepared and 0 < len(ngrams) <= FEW else None
+        if few is not None:
+            return self._encode_few(few)
+        texts = one_string_array(ngrams)
         if texts is not None:
             keys, lengths, others = self._encoder.encode(texts)
             known = np.arange(len(self.items), dtype=np.int32)
@@ -263,6 +275,14 @@ class Model:
         parsed = self.parse(ngrams, where)
         encoded = parsed.items.dictionary_encode()
         return self.encode_rows(encoded.dictionary, self._nearest(np.asarray(encoded.indices), parsed.lengths))
+
+    def _encode_few(self, ngrams: Sequence[Sequence[str]]) -> Codes:
+        """Encode a few N-grams of any length, given their items."""
+        items, code_of = [item for ngram in ngrams for item in ngram], self._encoder.code_of
+        codes = np.array([code_of.get(item, ABSENT) for item in items], dtype=np.int32)
+        unknown = pa.array([item for item in items if item not in code_of], pa.string())
+        keys, lengths = np.arange(len(items), dtype=np.int32), np.array([len(ngram) for ngram in ngrams])
+        return gather(self._with_shapes(codes, unknown), self._nearest(keys, lengths), self.settings.nearest)
 
     def _nearest(self, keys: Codes, lengths: Ints) -> Codes:
         """Return the keys of the n items of each N-gram that are next to the boundary; -1 where it has fewer."""
@@ -278,7 +298,7 @@ class Model:
         """Return codes next to the boundary and elsewhere, those of the unknown items by their shapes; see above."""
         both = np.stack([np.append(codes, np.int32(MISSING))] * 2)
         if len(unknown) and self.estimator.uses_shapes:
-            both[:, :-1][:, codes == ABSENT] = self.estimator.encode_unknown(unknown, self.remember)
+            both[:, :-1][:, codes == ABSENT] = self.estimator.encode_unknown(unknown)
         if self.settings.pad:
             both[:, -1] = self._pad_codes
         return both
@@ -287,28 +307,31 @@ class Model:
     def _pad_codes(self) -> Codes:
         """The codes of a pad, next to the boundary and elsewhere."""
         pad = pa.array([PAD])
-        code = self._look_up(pad)
+        code = encode_items(pad, self.items)
         return np.ravel(self.estimator.encode_unknown(pad) if code[0] == ABSENT else (code, code))
 
-    def _look_up(self, items: pa.Array) -> Codes:
-        """Return the code of each item, `ABSENT` where the model does not know it."""
-        return encode_items(items, self.items)
-
-    def expect(self, size: int) -> None:
-        """Prepare for so many bytes of text to be scored."""
-        self._encoder.bytes += size
-
     def _estimator_for(self, ngrams: NGramsLike) -> Estimator:
-        """Return the estimator, prepared if there are many N-grams or were before."""
-        if len(ngrams) > len(self.items):
+        """Return the estimator, prepared for many N-grams and from the second call on.
+
+        Without tables every call goes through the whole vocabulary, which takes about as long as making them.
+        """
+        if len(ngrams) > len(self.items) or "_was_asked" in vars(self):
             self.prepare()
-        found: Estimator = vars(self).get("_prepared", self.estimator)
-        return found
+        if len(ngrams):
+            vars(self)["_was_asked"] = True
+        return self._prepared if self._is_prepared else self.estimator
 
     def prepare(self) -> None:
-        """Build the tables with which many contexts are scored faster; `log_ratio` does it where it is given many."""
-        if "_prepared" not in vars(self):
-            vars(self)["_prepared"] = self.estimator.prepared()
+        """Build the tables with which contexts are scored faster; `log_ratio` does it where it is called again."""
+        _ = self._prepared
+
+    @cached_property
+    def _prepared(self) -> Estimator:
+        return self.estimator.prepared()
+
+    @property
+    def _is_prepared(self) -> bool:
+        return "_prepared" in vars(self)
 
     @cached_property
     def _encoder(self) -> Encoder:

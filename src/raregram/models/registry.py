@@ -17,6 +17,8 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     estimator.name: estimator for estimator in (MLE, Direct, Smoothed, Product, Selective, Backoff)
 }
 
+FORMER = ("max_bytes",)  # parameters that headers had, and that no estimator needs to score
+
 
 def find_estimator(name: str) -> type[Estimator]:
     """Return an estimator by its name."""
@@ -26,7 +28,7 @@ def find_estimator(name: str) -> type[Estimator]:
 
 def read_settings(header: Mapping[str, Any]) -> Settings:
     """Return the settings that the header of a model file has; raise `ValueError` if it has anything else."""
-    header = {name: value for name, value in header.items() if name != CALIBRATION}
+    header = {name: value for name, value in header.items() if name not in (CALIBRATION, *FORMER)}
     params = find_estimator(header["estimator"]).Params
     full = {"tokenize": "whitespace", "lower": False, "samples": None, **header}
     common = {field.name: full[field.name] for field in fields(Settings) if field.name != "params"}

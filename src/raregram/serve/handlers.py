@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,17 +14,16 @@ from raregram import __version__
 from raregram.errors import ParameterError
 from raregram.measure.rank import best_boundaries
 from raregram.measure.score import boundaries_of, boundary_scores, first_and_last, split_text
+from raregram.models.model import Model
 from raregram.models.ratios import Floats
 from raregram.serve import schemas
 from raregram.serve.errors import too_long
 from raregram.serve.files import Split, from_file, from_text
-from raregram.serve.models import ReadyModel
 from raregram.serve.registry import Registry
 from raregram.show.write import finite
 from raregram.text.tokenize import PAD
 from raregram.text.words import class_ranges, rules
 
-FEW = 64  # contexts that are scored one by one
 Check = Callable[[], None]  # raises after the timeout
 Json = dict[str, Any]
 
@@ -74,19 +73,8 @@ def score(registry: Registry, request: schemas.ScoreRequest, check: Check) -> Js
     scores = {}
     for served in registry.select(request.models):
         check()
-        scores[served.name] = _scores(served.model, request.contexts)
+        scores[served.name] = _json_floats(served.model.log_ratio(request.contexts))
     return {"scores": scores}
-
-
-def _scores(model: ReadyModel, contexts: Sequence[Any]) -> Any:
-    """Score a few contexts one by one, and many, or those that need a pad or an error, all at once."""
-    s = model.settings
-    if len(contexts) <= FEW:
-        items = [s.tokenizer.items(context) for context in contexts]
-        # A list may hold strings that are no letters: these get their error from the library.
-        if all(len(row) == s.n and (s.kind == "words" or max(map(len, row)) <= 1) for row in items):
-            return finite([model.single(row) for row in items])
-    return _json_floats(model.log_ratio(contexts))
 
 
 def texts(registry: Registry, request: schemas.TextsRequest, check: Check) -> Json:
@@ -185,7 +173,7 @@ def rank(registry: Registry, request: schemas.RankRequest, check: Check) -> Json
     return {"documents": sum(len(part.numbers) for part in parts), "contexts": contexts, "ranking": ranking}
 
 
-def _documents(request: schemas.RankRequest, model: ReadyModel, max_bytes: int) -> Iterator[Split]:
+def _documents(request: schemas.RankRequest, model: Model, max_bytes: int) -> Iterator[Split]:
     """Return the documents of a request."""
     if request.file is not None and request.text is None:
         return from_file(request.file_name, request.file, model, max_bytes)

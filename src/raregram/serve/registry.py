@@ -14,7 +14,6 @@ from raregram.errors import FileError, ParameterError, RaregramError, printable
 from raregram.models.model import Model
 from raregram.serve.errors import RequestError
 from raregram.serve.metrics import Metrics
-from raregram.serve.models import ReadyModel
 from raregram.serve.options import ServeOptions
 from raregram.show.describe import file_facts, model_facts, strongest_by_position
 from raregram.show.heatmap import model_names
@@ -23,13 +22,19 @@ log = logging.getLogger("raregram.serve")
 Stamp = tuple[int, int, int]  # time, size and inode: changes with the file
 
 
+class ForgetfulModel(Model):
+    """A model that keeps no words of the texts that it scores."""
+
+    noun = "context"
+
+
 @dataclass(frozen=True)
 class ServedModel:
     """A model with its name, as it was read from its file."""
 
     name: str
     path: Path
-    model: ReadyModel
+    model: Model
     file_facts: dict[str, Any]  # of the file that was read; it may have been replaced since
 
     @cached_property
@@ -126,8 +131,10 @@ def _stamp(path: Path) -> Stamp | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _read(path: Path) -> tuple[ReadyModel, dict[str, Any]]:
-    return ReadyModel.of(Model.load(path)), file_facts(path)
+def _read(path: Path) -> tuple[Model, dict[str, Any]]:
+    model = ForgetfulModel.load(path)
+    model.prepare()
+    return model, file_facts(path)
 
 
 def _names(paths: Sequence[Path], models: Sequence[Model]) -> list[str]:

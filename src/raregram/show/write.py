@@ -28,7 +28,6 @@ from raregram.errors import CONTROLS, InputError, ParameterError, printable
 from raregram.measure.results import Results, show_value
 from raregram.measure.score import BOUNDARY, VISIBLE_SPACE
 from raregram.text.tokenize import buffers_of, is_list, is_text
-from raregram.text.vocabulary import loaded_loops
 
 Columns = Mapping[str, pa.Array]
 Scores = Columns  # those that scoring adds
@@ -38,7 +37,6 @@ Write = Callable[[Batch, Lines | None, Scores], None]
 FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".jsonl": "json", ".ndjson": "json"}
 SIMPLE = (pa.types.is_null, pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating)  # in text formats
 DIGITS = 4  # behind the point of a score in text
-LARGEST = 1e10  # score with that many digits that a double tells apart
 UNESCAPED = re.compile(f"[{CONTROLS}]")  # JSON itself leaves some of these unescaped
 IN_JSON_ESCAPED = '["\\\\' + re.sub(r"\\u(\w{4})", r"\\x{\1}", CONTROLS) + "]"  # in Arrow's syntax
 
@@ -83,15 +81,10 @@ def _text_writer(sink: BinaryIO, heads: Sequence[Batch], _: pa.Schema, kind: str
 
     def write(batch: Batch, lines: Lines | None, scores: Scores) -> None:
         assert lines is not None
-        loops = loaded_loops() if scores and not labelled else None
-        numbers = np.stack(list(scores.values())) if loops else np.empty(0)
-        if loops and (np.abs(numbers) < LARGEST).all():
-            sink.write(loops.join_lines(np.rint(numbers * 10.0**DIGITS), DIGITS, *buffers_of(lines())))
-        else:
-            columns = [pc.round(values, DIGITS).cast(pa.string()) for values in scores.values()]
-            columns += [_label_texts(batch)] if labelled else []
-            tabbed = chain.from_iterable((column, "\t") for column in columns)
-            sink.write(buffers_of(pc.binary_join_element_wise(*tabbed, lines(), "\n", ""))[0].data)
+        columns = [pc.round(values, DIGITS).cast(pa.string()) for values in scores.values()]
+        columns += [_label_texts(batch)] if labelled else []
+        tabbed = chain.from_iterable((column, "\t") for column in columns)
+        sink.write(buffers_of(pc.binary_join_element_wise(*tabbed, lines(), "\n", ""))[0].data)
         sink.flush()
 
     yield write

@@ -153,6 +153,27 @@ def split_ngrams(ngrams: NGramsLike, tokenizer: Tokenizer = PLAIN, where: Where 
     return NGrams(items.take(pa.array(index)), lengths)
 
 
+def split_few(ngrams: NGramsLike, tokenizer: Tokenizer = PLAIN) -> list[list[str]] | None:
+    """Split a few N-grams without Arrow, whose calls would take longer than the work.
+
+    None for anything but a list of strings or of lists of strings, and for what `split_ngrams` raises an error of.
+
+    >>> split_few(["to be", "or not"]), split_few([["to", None]])
+    ([['to', 'be'], ['or', 'not']], None)
+    """
+    if not isinstance(ngrams, list | tuple) or not all(type(ngram) is type(ngrams[0]) for ngram in ngrams):
+        return None
+    if not isinstance(ngrams[0], str):
+        items = [item for ngram in ngrams if isinstance(ngram, list | tuple) for item in ngram]
+        if not items or not all(type(item) is str for item in items):
+            return None
+        if tokenizer.kind == "letters" and max(map(len, items)) > 1:
+            return None
+    if not all(is_unicode("".join(ngram)) for ngram in ngrams):
+        return None
+    return [tokenizer.items(ngram) for ngram in ngrams]
+
+
 def parse_ngrams(
     ngrams: NGramsLike, n: int | None = None, tokenizer: Tokenizer = PLAIN, where: Where = nth_ngram
 ) -> NGrams:

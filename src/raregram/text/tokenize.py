@@ -182,15 +182,6 @@ def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def strings_at(
-    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.integer[Any]], sizes: npt.NDArray[np.integer[Any]]
-) -> pa.Array:
-    """Return the strings that begin at some places in the bytes of others and have so many bytes."""
-    bounds = np.append(np.zeros(1, dtype=np.int32), np.cumsum(sizes, dtype=np.int32))
-    places = np.arange(bounds[-1]) + np.repeat(starts - bounds[:-1], sizes)
-    return pa.StringArray.from_buffers(len(sizes), pa.py_buffer(bounds), pa.py_buffer(data[places]))
-
-
 def buffers_of(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
     """Return the bytes of all strings of an array, one after the other, as a view, and the bounds between them."""
     _, offsets, data = texts.buffers()

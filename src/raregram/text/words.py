@@ -12,14 +12,13 @@ from __future__ import annotations
 import re
 import sys
 from functools import cache
+from importlib.resources import files
 from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-
-from raregram.text.word_break import RANGES
 
 SPACE, SEPARATOR, OTHER = " ", "\n", "x"
 LETTERS = {
@@ -63,16 +62,25 @@ def _classes(text: str) -> str:
     return text.translate(_class_of())
 
 
+def property_ranges() -> dict[str, list[range]]:
+    """Read which code points have which of Unicode's properties."""
+    found: dict[str, list[range]] = {}
+    for line in (files("raregram") / "data" / "word-break.txt").read_text("ascii").splitlines():
+        name, _, ranges = line.partition(":")
+        for first, _, last in (each.partition("-") for each in ranges.split() if not line.startswith("#")):
+            found.setdefault(name, []).append(range(int(first, 16), int(last or first, 16) + 1))
+    return found
+
+
 @cache
 def _class_of() -> str:
     """Return a string with the letter of every character's property."""
     found = bytearray(OTHER.encode() * (sys.maxunicode + 1))
+    ranges = property_ranges()
     for name, letter in LETTERS.items():
-        for bounds in RANGES[name].split():
-            first, _, last = bounds.partition("-")
-            for code in range(int(first, 16), int(last or first, 16) + 1):
-                two = name == "Extended_Pictographic" and found[code] == ord(LETTERS["ALetter"])
-                found[code] = ord(PICTOGRAPHIC_LETTER if two else letter)
+        for code in chain.from_iterable(ranges[name]):
+            two = name == "Extended_Pictographic" and found[code] == ord(LETTERS["ALetter"])
+            found[code] = ord(PICTOGRAPHIC_LETTER if two else letter)
     for code in filter(lambda code: chr(code).isspace(), range(0x3001)):
         found[code] = ord(SPACE)
     found[ord(SEPARATOR)] = ord(SEPARATOR)

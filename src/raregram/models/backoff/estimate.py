@@ -15,7 +15,7 @@ Frequencies are all that a model stores, and what it does not store counts as fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -41,8 +41,6 @@ from raregram.models.ratios import Floats
 from raregram.options import BACKOFF_LAM, LONGEST, LONGEST_SHAPES
 from raregram.text.shapes import shape_function, shapes_of
 from raregram.text.vocabulary import ABSENT, MISSING, Codes, build_vocabulary, encode_items
-
-FEW = 64  # items whose shapes are looked up one by one
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,10 +106,7 @@ class Backoff(Estimator):
     @classmethod
     def from_parts(cls, items: pa.Array, settings: Settings, parts: Sequence[prune.Selected]) -> Backoff:
         """Return the estimator of the spans that were selected of all parts."""
-        rows, scores = prune.join(parts, settings)
-        if settings.params.max_bytes is None:
-            return cls.build(settings, items, rows)
-        return prune.largest_within(rows, scores, settings, lambda some: cls.build(settings, items, some))
+        return cls.build(settings, items, prune.join(parts, settings))
 
     @classmethod
     def build(cls, settings: Settings, items: pa.Array, rows: Mapping[Span, SpanRows]) -> Backoff:
@@ -243,17 +238,12 @@ class Backoff(Estimator):
         """Return the codes of the shapes of items, by distance."""
         return [self.shape_codes[min(d, 1)].take(column, mode="clip") for d, column in enumerate(columns)]
 
-    def encode_unknown(self, items: pa.Array, remember: bool = True) -> tuple[Codes, Codes]:
+    def encode_unknown(self, items: pa.Array) -> tuple[Codes, Codes]:
         """Return the codes of other items by their shapes."""
         if not self.uses_shapes:
             return super().encode_unknown(items)
         rest = self.num_codes - 1
-        if len(items) > FEW:
-            names = shapes_of(items, self.settings.params.shape, remember)
-            near, far = (encode_items(shapes, self.shapes.names) for shapes in names)
-            known = len(self.items)
-            return np.where(near < 0, rest, near + known), np.where(far < 0, rest, far + known)
-        pairs = list(map(shape_function(self.settings.params.shape, remember), items.to_pylist()))
+        pairs = list(map(shape_function(self.settings.params.shape), items.to_pylist()))
         code = self._code_of_shape.get
         nearest, elsewhere = ([code(pair[k], rest) for pair in pairs] for k in (0, 1))
         return np.array(nearest, dtype=np.int32), np.array(elsewhere, dtype=np.int32)
@@ -303,29 +293,6 @@ class Backoff(Estimator):
             if p.longest_shapes > 1:
                 block += self.shapes.totals(self._shape_columns(columns[: p.longest_shapes]))
         return total
-
-    def score_one(self, codes: Sequence[int]) -> float:
-        """Return the log ratio of one context."""
-        return self._score_one(codes)
-
-    @cached_property
-    def _score_one(self) -> Callable[[Sequence[int]], float]:
-        """A function that does for one context what `score` does for many, in a few microseconds."""
-        p, prepared = self.settings.params, self.prepared()
-        arrays: tuple[Any, ...] = (prepared.unit_terms, self.shape_codes)
-        terms, (nearest, others) = ([memoryview(row) for row in array] for array in arrays)
-        words, shapes = self.words.walker(p.longest), self.shapes.walker(p.longest_shapes)
-        last, leftwards = self.num_codes - 1, self.settings.side == "left"
-
-        def score(codes: Sequence[int]) -> float:
-            ordered = [code if code >= 0 else last for code in (reversed(codes) if leftwards else codes)]
-            total = 0.0
-            for row, code in zip(terms, ordered, strict=True):
-                total += row[code]
-            total += words(ordered)
-            return total + shapes([nearest[ordered[0]], *(others[code] for code in ordered[1:])])
-
-        return score
 
     # --- terms and variance
 
@@ -418,7 +385,7 @@ class Backoff(Estimator):
         anywhere = self.anywhere[np.clip(codes, ABSENT, len(self.items))]  # code -1 is the last one, too
         names = list(items)
         if self.uses_shapes:
-            pairs = map(shape_function(s.params.shape, remember=False), items)
+            pairs = map(shape_function(s.params.shape), items)
             names += [pair[0 if position == s.nearest else 1] for position, pair in enumerate(pairs)]
         terms = []
         for distance in sorted(range(s.n), key=spans.unit):
@@ -500,7 +467,7 @@ class Backoff(Estimator):
         """Return the parameters that `info` shows."""
         p = self.settings.params
         seed = ("seed",) if p.criterion == "random" else ()
-        names = ("lam", "unit_lam", "tau", "longest", "longest_shapes", "shape", "max_bytes")
+        names = ("lam", "unit_lam", "tau", "longest", "longest_shapes", "shape")
         return {name: getattr(p, name) for name in ("criterion", "size", *seed, *names)}
 
     def size_facts(self) -> Facts:

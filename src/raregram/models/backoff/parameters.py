@@ -29,7 +29,6 @@ class BackoffParameters(Parameters):
     criterion: str = SPAN_CRITERION.default
     size: int | None = None
     seed: int = SEED.default
-    max_bytes: int | None = None
     keeps_seen: bool = False
 
     def check(self) -> None:
@@ -46,9 +45,8 @@ class BackoffParameters(Parameters):
             raise must_be("tau", "fit", "a number from 0 to 1", self.tau)
         if not isinstance(self.shape, str | None):
             raise must_be("shape", "fit", "a string", self.shape)
-        for name in ("size", "max_bytes"):
-            if getattr(self, name) is not None:
-                check_count(name, "fit", getattr(self, name))
+        if self.size is not None:
+            check_count("size", "fit", self.size)
         self.check_lengths(None)
 
     def check_lengths(self, n: int | None) -> None:

@@ -1,11 +1,11 @@
-"""Which spans a back-off model stores: all that say something, the best of each length, or as many as fit.
+"""Which spans a back-off model stores: all that say something, or the best of each length.
 
 A suffix is reached over the shorter ones, so a shorter suffix scores at least as high as the longer ones behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,7 +15,6 @@ import numpy.typing as npt
 from raregram.counts.rows import SpanRows, from_boundary, join_rows, row_bytes
 from raregram.counts.spans import LayerName, Span
 from raregram.counts.table import Counts, Ints, add_up
-from raregram.errors import ParameterError
 from raregram.models import selection
 from raregram.models.backoff.parameters import Spans
 from raregram.models.base import Settings
@@ -24,7 +23,7 @@ from raregram.text.shapes import shapes_of
 from raregram.text.vocabulary import encode_items
 
 if TYPE_CHECKING:
-    from raregram.models.backoff.estimate import Backoff
+    pass
 
 LEAST_GAIN = 0.02  # nats: what says less is left out, unless a size is asked for
 ROW_BYTES = 128  # that a stored row of a count table takes while a model is fitted, about
@@ -91,24 +90,23 @@ def evidence(counts: Counts, settings: Settings, nearest: Nearest | None = None)
     return rows
 
 
-def join(parts: Sequence[Selected], settings: Settings) -> Selected:
-    """Return the rows that were selected of all parts of `partitions`, in order, and their scores."""
+def join(parts: Sequence[Selected], settings: Settings) -> Rows:
+    """Return the rows that were selected of all parts of `partitions`, in order."""
+    rows = dict(parts[0][0])
     if len(parts) == 1:
-        return parts[0]
-    rows, scores = dict(parts[0][0]), dict(parts[0][1])
+        return rows
     for span in [span for span in rows if span.width > 1]:
         joined = join_rows(span, [some[span] for some, _ in parts], columns=3)
         score = np.concatenate([some[span] for _, some in parts])
         order = np.argsort(row_bytes(from_boundary(joined.keys, settings.side)), kind="stable")
-        rows[span], scores[span] = joined[order], score[order]
+        rows[span] = joined[order]
         if settings.params.size is not None:
-            best = selection.top(scores[span], _frequency(rows[span]), settings.params.size)
-            rows[span], scores[span] = rows[span][best], scores[span][best]
-    return rows, scores
+            rows[span] = rows[span][selection.top(score[order], _frequency(rows[span]), settings.params.size)]
+    return rows
 
 
 def select(rows: Rows, steps: Mapping[Span, Step], settings: Settings) -> Selected:
-    """Return the rows to store, unless memory is limited, and their scores."""
+    """Return the rows to store, and their scores."""
     p, scores = settings.params, _scores(rows, steps, settings)
     if p.size is None and p.criterion != "gain":
         return rows, scores
@@ -140,34 +138,6 @@ def _scores(rows: Rows, steps: Mapping[Span, Step], settings: Settings) -> dict[
             reached = parent >= 0
             np.maximum.at(scores[shorter], parent[reached], scores[longer][reached])
     return scores
-
-
-def largest_within(
-    rows: Rows, scores: Mapping[Span, Floats], settings: Settings, build: Callable[[Rows], Backoff]
-) -> Backoff:
-    """Return the estimator of the best rows of all spans together that takes at most `max_bytes`."""
-    max_bytes = settings.params.max_bytes
-    score = np.concatenate(list(scores.values()))
-    frequency = np.concatenate([_frequency(part) for part in rows.values()])
-    rank = np.empty(len(score), dtype=np.int64)
-    rank[np.lexsort((-frequency, -score))] = np.arange(len(score))
-    ranks = dict(zip(rows, np.split(rank, np.cumsum([len(part) for part in rows.values()])[:-1]), strict=True))
-    # Sizes in steps of a hundredth, so that a larger limit never gives a smaller model.
-    sizes = np.unique(np.minimum(np.ceil(1.01 ** np.arange(np.log(len(score) + 1) / np.log(1.01) + 2)), len(score)))
-    fitting, too_many = -1, len(sizes)
-    best: Backoff | None = None
-    guess = int(np.searchsorted(sizes, max_bytes // 20))  # a row takes some twenty bytes
-    while too_many - fitting > 1:
-        tried = min(max(guess, fitting + 1), too_many - 1) if guess >= 0 else (fitting + too_many) // 2
-        estimator = build({span: part[ranks[span] < sizes[tried]] for span, part in rows.items()})
-        if estimator.nbytes <= max_bytes:
-            best, fitting = estimator, tried
-        else:
-            too_many = tried
-        guess = -1
-    if best is None:
-        raise ParameterError(f"no back-off model fits into {max_bytes} bytes; allow more")
-    return best
 
 
 def _frequency(part: SpanRows) -> Ints:

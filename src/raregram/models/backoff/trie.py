@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from raregram.models.backoff.pairs import Ints, PairTable
 from raregram.models.frequencies import Index
 from raregram.models.ratios import Floats
-from raregram.text.vocabulary import ABSENT, Codes, loaded_loops
+from raregram.text.vocabulary import ABSENT, Codes
 
 Columns: TypeAlias = Sequence[npt.NDArray[Any]]  # the codes of contexts, one array per distance from the boundary
 
@@ -108,43 +108,26 @@ class Trie:
                 nodes[rows] = node
         return nodes
 
-    def steps(self, columns: Columns, total: npt.NDArray[np.float32]) -> Iterator[tuple[int, Ints]]:
-        """Yield each length from 2 on, and the node of each context's suffix of that length; `ABSENT` for none.
-
-        Where there is one, `total` is replaced by its total.
-        """
-        size, loops = len(self.names), loaded_loops()
-        if loops is None:
-            for length, rows, found in self.walk(columns):
-                if length > 1:
-                    node = np.full(len(total), ABSENT, dtype=np.int64)
-                    node[rows], total[rows] = found, self.suffixes[length - 2].total.take(found, mode="clip")
-                    yield length, node
-            return
-        codes = [column.astype(np.int64, copy=False) for column in columns]
-        node = np.where(codes[0] < size, codes[0], ABSENT)
-        for length, (suffixes, column) in enumerate(zip(self.suffixes, codes[1:], strict=False), 2):
-            pairs = suffixes.pairs
-            loops.follow(node, column, size, pairs.keys, pairs.begins, pairs.shift, suffixes.total, total)
-            yield length, node
-
     def totals(self, columns: Columns) -> npt.NDArray[np.float32]:
         """Return the total of each context's longest suffix that is stored."""
         total = np.zeros(len(columns[0]), dtype=np.float32)
-        for _ in self.steps(columns, total):
-            pass
+        for length, rows, node in self.walk(columns):
+            if length > 1:
+                total[rows] = self.suffixes[length - 2].total.take(node, mode="clip")
         return total
 
     def corrections(self, columns: Columns, longest: int) -> tuple[Index, Floats]:
         """Return the index and the correction of suffixes from two items on: (longest, contexts), 0 for length 1."""
         shape = longest, len(columns[0])
         index, corrections = np.zeros(shape, dtype=self.units[0].index.dtype), np.zeros(shape)
-        total, before = np.zeros(shape[1], dtype=np.float32), np.zeros(shape[1])
-        for length, node in self.steps(columns[: max(longest, 1)], total):
-            found = self.suffixes[length - 2].index.take(node, mode="clip")
-            np.multiply(found, node >= 0, out=index[length - 1])
-            np.subtract(total, before, out=corrections[length - 1])
-            before[:] = total
+        shorter = np.zeros(shape[1])  # the total of the suffix that is one item shorter
+        for length, rows, node in self.walk(columns[: max(longest, 1)]):
+            if length > 1:
+                level = self.suffixes[length - 2]
+                total = level.total.take(node, mode="clip")
+                index[length - 1, rows] = level.index.take(node, mode="clip")
+                corrections[length - 1, rows] = total - shorter[rows]
+                shorter[rows] = total
         return index, corrections
 
     def trace(
@@ -164,25 +147,6 @@ class Trie:
         index[:1], correction[:1] = first
         prior = np.cumsum((units + added)[:longest] + correction, axis=0) - correction
         return Trace(units, variance, index, prior, correction)
-
-    def walker(self, longest: int) -> Callable[[Sequence[int]], float]:
-        """Return a function that does the same for the codes of one context, faster than NumPy's calls."""
-        size = len(self.names)
-        levels: Any = self.suffixes[: max(longest - 1, 0)]
-        steps = [(level.pairs.finder(), memoryview(level.total)) for level in levels]
-
-        def walk(codes: Sequence[int]) -> float:
-            node, result = codes[0], 0.0
-            if node >= size:
-                return result
-            for (find, total), code in zip(steps, codes[1:], strict=False):
-                node = find(node, code) if code < size else ABSENT
-                if node < 0:
-                    return result
-                result = total[node]
-            return result
-
-        return walk
 
     @property
     def nbytes(self) -> int:

@@ -54,7 +54,7 @@ def _figure_1(results: dict[str, Any]) -> Figure:
             sizes, values = [size for size, _ in cells], [cell["test_f1"] for _, cell in cells]
             line = "--" if criterion == "random" else "-"
             axes.plot(sizes, values, line, color=COLOURS[criterion], marker=MARKERS[criterion], ms=4, label=criterion)
-        ours = backoff_curve(results, target, "size")
+        ours = backoff_curve(results, target)
         axes.plot([cell["size"] for cell in ours], [cell["test_f1"] for cell in ours], label="backoff", **BACKOFF)
         for family, style in (("all used lam*", "-"), ("all used lam=0", ":")):
             axes.axhline(chosen(results, target, family)["test_f1"], color="#222222", ls=style, lw=1, label=family)
@@ -93,7 +93,8 @@ def _figure_3(results: dict[str, Any]) -> Figure:
     """F1 by model size."""
 
     def draw(axes: Any, target: str) -> None:
-        cells = [*backoff_curve(results, target, "max_bytes"), chosen(results, target, "backoff")]
+        cells = [*backoff_curve(results, target), chosen(results, target, "backoff")]
+        cells.sort(key=lambda cell: int(cell["bytes"]))
         axes.plot([cell["bytes"] for cell in cells], [cell["test_f1"] for cell in cells], label="backoff", **BACKOFF)
         models = results["targets"][target]["rooms"]
         selected = sorted((model["bytes"], model["test_f1"]) for model in models if model["size"])
