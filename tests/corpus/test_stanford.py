@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -16,8 +17,7 @@ from test_tagging import documents, spans_of
 
 from raregram.corpus import fetch as fetching
 from raregram.corpus import stanford, tagging
-from raregram.corpus.cache import content_digest
-from raregram.corpus.fetch import STANFORD_CLASSIFIER, fetch_stanford, fetched_stanford
+from raregram.corpus.fetch import STANFORD, STANFORD_CLASSIFIER, content_digest, fetch_stanford, fetched_stanford
 from raregram.corpus.stanford import StanfordTagger, find_program, read_entities
 from raregram.corpus.tagging import METADATA_KEY, cut_text, tag
 from raregram.errors import FileError, ParameterError, RaregramError, RaregramWarning
@@ -368,7 +368,7 @@ def maven(tmp_path, monkeypatch):
     content.mkdir()
     (content / JAR).write_bytes(b"the program")
     (content / CLASSIFIER).write_bytes(b"the classifier")
-    monkeypatch.setattr(fetching, "STANFORD_DIGEST", content_digest(content.iterdir()))
+    monkeypatch.setattr(fetching, "STANFORD", replace(STANFORD, digest=content_digest(content.iterdir())))
     with zipfile.ZipFile(tmp_path / "models.jar", "w") as jar:
         jar.writestr(STANFORD_CLASSIFIER, b"the classifier")
         jar.writestr("other", b"?")
@@ -399,9 +399,10 @@ def test_maven_brings_it_once_by_name(tmp_path, maven, monkeypatch):
     assert sum(ticks) > 0
     calls = (tmp_path / "calls").read_text().splitlines()
     assert ["edu.stanford.nlp:stanford-corenlp:4.5.10" in call for call in calls] == [True, True]
-    assert [path.name for path in (tmp_path / "home" / "stanford-ner").iterdir() if path.name != ".lock"] == [
-        found.folder.name
-    ]
+    assert {path.name for path in (tmp_path / "home" / "stanford-ner").iterdir()} == {
+        found.folder.name,
+        "current.json",
+    }
     maven("exit 1")
     assert fetch_stanford() == fetched_stanford() == found  # no network is needed any more
     with pytest.raises(FileError, match="mvn failed"):
@@ -438,11 +439,11 @@ def test_where_maven_fails_the_message_says_what_to_do(tmp_path, maven, monkeypa
         maven(script)
     with pytest.raises(FileError, match=message):
         fetch_stanford()
-    assert [path.name for path in (tmp_path / "home" / "stanford-ner").iterdir()] == [".lock"]
+    assert [path.name for path in (tmp_path / "home" / "stanford-ner").iterdir()] == []
 
 
 def test_another_content_is_refused(maven, monkeypatch):
-    monkeypatch.setattr(fetching, "STANFORD_DIGEST", "0" * 64)
+    monkeypatch.setattr(fetching, "STANFORD", replace(STANFORD, digest="0" * 64))
     with pytest.raises(FileError, match="another content than expected: expected SHA-256 000"):
         fetch_stanford()
     assert fetched_stanford() is None

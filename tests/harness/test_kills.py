@@ -21,7 +21,6 @@ import pytest
 import raregram as rg
 from raregram import atomic as drafts
 from raregram.cli import experiments
-from raregram.corpus.fetch import fetch_corpus
 from raregram.errors import FileError
 from raregram.measure.experiment import Config, load_corpus
 from reliability import commands, crashes
@@ -249,16 +248,6 @@ def test_without_locks_files_are_written_and_nothing_of_others_is_removed(tmp_pa
 
 
 # Temporary files and unfinished work
-
-
-def test_what_a_fetch_that_was_killed_at_its_end_has_left_goes_with_the_next_one(inputs, tmp_path, monkeypatch):
-    monkeypatch.setenv("RAREGRAM_HOME", str(tmp_path))
-    fetched = fetch_corpus("reuters", str(inputs / "a.tgz"))
-    home = fetched.folder.parent
-    whole = commands.tree(home)
-    (home / ".work-0123" / "content").mkdir(parents=True)
-    assert fetch_corpus("reuters") == fetched
-    assert commands.tree(home) == whole
 
 
 def test_a_count_in_memory_makes_no_temporary_folder(tmp_path, monkeypatch):
