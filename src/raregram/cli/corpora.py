@@ -97,10 +97,10 @@ def tag(
 
     Example: raregram tag articles/ --out tagged.parquet
     """
-    from raregram.atomic import check_target
     from raregram.corpus import tagging
     from raregram.corpus.documents import Options, reads_once
     from raregram.corpus.formats import read_documents
+    from raregram.files import check_target
     from raregram.show.progress import progress
 
     if stanford is not None and tagger != "stanford":
@@ -172,12 +172,12 @@ def count(
 
     Another: raregram count speeches.jsonl --by party --out parties.counts
     """
-    from raregram.atomic import check_target
     from raregram.corpus.documents import Options
     from raregram.corpus.log import ReadingLog
     from raregram.counts import storage
     from raregram.counts.count import ContextOptions, CountJob
     from raregram.counts.kernel import CountSettings
+    from raregram.files import check_target
     from raregram.show.progress import progress
 
     if (item_column, tag_column) != (options.ITEM_COLUMN.default, options.TAG_COLUMN.default):
@@ -266,10 +266,10 @@ def merge(
 
     Example: raregram merge 2024.counts 2025.counts --subtract withdrawn.counts --out now.counts
     """
-    from raregram.atomic import check_target
     from raregram.counts import storage
     from raregram.counts.merging import Combined, check_mergeable
     from raregram.counts.table import Counts
+    from raregram.files import check_target
 
     check_target(out)
     tables = [Counts.load(source) for source in (*sources, *(subtract or []))]
@@ -296,9 +296,9 @@ def export(
 
     Example: raregram export all.counts --out all.parquet
     """
-    from raregram.atomic import check_target
     from raregram.counts import storage
     from raregram.counts.table import Counts
+    from raregram.files import check_target
 
     check_target(out)
     storage.write_parquet(out, Counts.load(source).as_table(every=True))

@@ -118,7 +118,7 @@ def tune(
 
     Example: raregram tune train.counts valid.parquet --target LOC --out loc.rgm
     """
-    from raregram.atomic import check_target
+    from raregram.files import check_target
     from raregram.measure import tune as tuning
     from raregram.show.progress import progress
 
@@ -176,7 +176,7 @@ def reproduce(
 
     Example: raregram reproduce --out reproduce
     """
-    from raregram.atomic import atomic_path
+    from raregram.files import atomic_path
     from raregram.show.report import check_installed, write_report
 
     check_installed()  # before the work, which takes minutes
@@ -260,7 +260,7 @@ def _config(path: str | None, changes: dict[str, Any]) -> Config:
 @contextmanager
 def _run(config: Config, folder: Path, quiet: bool) -> Iterator[dict[str, Any]]:
     """Run an experiment and give its results; finished parts stay in a hidden folder until they are written."""
-    from raregram.atomic import sole_use, write_errors_named
+    from raregram.files import write_errors_named
     from raregram.measure import experiment
 
     announce = experiment.say_nothing if quiet else _announce
@@ -270,9 +270,8 @@ def _run(config: Config, folder: Path, quiet: bool) -> Iterator[dict[str, Any]]:
     work = folder / f".work-{config.digest(corpus)[:16]}"
     with write_errors_named(work):
         work.mkdir(parents=True, exist_ok=True)
-    with sole_use(work):
-        yield dict(json.loads(json.dumps(experiment.run(config, corpus, work, announce))))
-        shutil.rmtree(work, ignore_errors=True)
+    yield dict(json.loads(json.dumps(experiment.run(config, corpus, work, announce))))
+    shutil.rmtree(work, ignore_errors=True)
 
 
 def _announce(text: str) -> None:  # not a lambda, since it goes to other processes

@@ -25,11 +25,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from raregram import options
-from raregram.atomic import atomic_path
 from raregram.corpus.fetch import fetch_corpus
 from raregram.corpus.formats import read_documents
 from raregram.corpus.tagging import METADATA_KEY, SPAN
 from raregram.errors import FileError
+from raregram.files import atomic_path
 
 DIGESTS: dict[options.Tags, str] = {  # SHA-256 of the files
     "stanford": "5ba390469c552254f81c30217e5a150f7ab447b97d55f975e0516d6606910887",

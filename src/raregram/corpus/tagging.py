@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from raregram import options as choices
-from raregram.atomic import atomic_path, check_target
 from raregram.corpus.documents import Documents, Options, spans_from_offsets
 from raregram.corpus.formats import read_documents
 from raregram.errors import InputError, ParameterError, RaregramWarning, check_count
+from raregram.files import atomic_path, check_target
 from raregram.remote import PathLike, local_path
 
 DEFAULT_LABELS: Mapping[str, str] = MappingProxyType(

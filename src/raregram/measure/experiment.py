@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 
 from raregram import options
-from raregram.atomic import atomic_path
 from raregram.corpus.documents import Options
 from raregram.corpus.formats import read_documents
 from raregram.corpus.formats.tables import documents_table
@@ -31,6 +30,7 @@ from raregram.counts.count import CountJob
 from raregram.counts.kernel import CountSettings
 from raregram.counts.table import Counts, Ints
 from raregram.errors import InputError, ParameterError, check_count, check_lam, must_be, shorten
+from raregram.files import atomic_path
 from raregram.measure.cllr import bins, calibrations, pav_curve, pool, tippett
 from raregram.measure.evaluate import (
     BANDS,
