@@ -64,7 +64,9 @@ class SpacyTagger:
             for batch in batches:
                 yield from find_entities(self._nlp, batch)
             return
-        # A pool of our own, not `nlp.pipe(n_process=...)`, which waits forever for a worker that was killed.
+        # A pool of our own, not `nlp.pipe(n_process=...)`, which waits forever for a worker that was killed. It
+        # starts processes as the platform does: scripts need no `if __name__ == "__main__"` where that is a fork.
+        before = set(multiprocessing.active_children())
         pool = ProcessPoolExecutor(processes, initializer=_start_worker, initargs=(self._package,))
         try:
             for found in pool.map(_find_in_worker, batches):
@@ -74,6 +76,9 @@ class SpacyTagger:
                 "a tagging process ended too early: is there enough memory? Perhaps try fewer processes"
             ) from error
         finally:
+            # After an error or Ctrl-C nobody waits for the rest; a second Ctrl-C must not find workers that wait.
+            for worker in set(multiprocessing.active_children()) - before:
+                worker.kill()
             pool.shutdown(cancel_futures=True)
 
 
