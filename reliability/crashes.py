@@ -9,7 +9,7 @@ Then it works on small disks (tmpfs) of many sizes, on one without space for ano
 must end with exit code 1 and one line that names what could not be written and why.
 
 After each run every file under a final name must be the older one or the finished one, to the last byte. Then the
-command runs undisturbed: it must leave what an undisturbed run leaves, bit for bit, and nothing else. At the end come
+command runs undisturbed: it must leave the files of an undisturbed run, bit for bit. At the end come
 functions of the library on small disks, targets that cannot be written, and standard output.
 
 The disks are mounted in a namespace of their own, which ends with this program: as root, or where users may have
@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import re
 import shlex
 import shutil
 import signal
@@ -151,27 +150,17 @@ def check_files(place: Workplace, calm: Undisturbed, figures: Figures) -> None:
 
 
 def rerun(command: Command, place: Workplace, calm: Undisturbed, figures: Figures) -> None:
-    """Run a command to its end, and compare all that is there with what an undisturbed run leaves."""
+    """Run a command to its end, and compare all files under final names with what an undisturbed run leaves."""
     figures.reruns += 1
     code, said = commands.run(command, place.run, place.environment)
-    left = tree(place.run) | {f"TMPDIR/{name}": digest for name, digest in temporary_files(place).items()}
+    left, wanted = finals(tree(place.run)), finals(calm.after)
     if code or "Traceback" in said:
         figures.faults.append(f"the rerun ends with {code}: {said}")
-    elif left != calm.after:
-        names = sorted(name for name in {*left, *calm.after} if left.get(name) != calm.after.get(name))
+    elif left != wanted:
+        names = sorted(name for name in {*left, *wanted} if left.get(name) != wanted.get(name))
         figures.faults.append(f"after the rerun these are not as they should be: {names}")
     else:
         figures.reruns_equal += 1
-
-
-def temporary_files(place: Workplace) -> Tree:
-    """Return all temporary files but those with which Python itself tries whether it may write to the folder."""
-
-    def is_trial(name: str) -> bool:
-        trial = re.fullmatch(r"[a-z0-9_]{8}", name) and (place.temporary / name).is_file()
-        return bool(trial) and (place.temporary / name).read_bytes() in (b"", b"blat")
-
-    return {name: digest for name, digest in tree(place.temporary).items() if not is_trial(name)}
 
 
 # Kills

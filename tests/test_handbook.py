@@ -17,7 +17,7 @@ import pytest
 import raregram as rg
 from handbook import check, execute, pages, reference
 from raregram.cli import app
-from raregram.corpus.cache import cache_folder
+from raregram.corpus.fetch import cache_folder
 
 RUN = [path for path in sorted(pages.DOCS.rglob("*.md")) if path.relative_to(pages.DOCS).parts[0] in pages.RUN]
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
@@ -22,7 +24,6 @@ PathLike: TypeAlias = str | os.PathLike[str]
 
 REMOTE = re.compile(r"(?:s3|gs|gcs|hdfs|viewfs|abfss?)://")
 LOCAL = "file://"  # before a path of this machine
-COPIED = 1 << 24  # bytes at a time
 
 
 def is_remote(path: PathLike) -> bool:
@@ -48,13 +49,6 @@ def local_path(path: PathLike) -> Path:
 def as_path(path: PathLike) -> Path | RemotePath:
     """Return a path of this machine, or a remote one."""
     return RemotePath(os.fspath(path)) if is_remote(path) else local_path(path)
-
-
-@dataclass(frozen=True)
-class Status:
-    """What is asked of a file's status."""
-
-    st_size: int
 
 
 @dataclass(frozen=True)
@@ -98,9 +92,9 @@ class RemotePath:
         """Whether this is a folder."""
         return bool(self._info.type.name == "Directory")
 
-    def stat(self) -> Status:
+    def stat(self) -> SimpleNamespace:
         """Return the size."""
-        return Status(self._info.size or 0)
+        return SimpleNamespace(st_size=self._info.size or 0)
 
     def open(self, *_: Any, **__: Any) -> Any:
         """Open a file for reading, at any offset."""
@@ -129,10 +123,9 @@ class RemotePath:
         # An object appears when its upload is complete; a file of a cluster, as soon as it is begun.
         moves = not self.address.startswith(("s3:", "gs:", "gcs:"))
         first = f"{path}.{os.urandom(8).hex()}.tmp" if moves else path
-        with errors_named(self.address), local.open("rb") as source:
-            with system.open_output_stream(first, compression=None) as sink:
-                while data := source.read(COPIED):
-                    sink.write(data)
+        with errors_named(self.address):
+            with local.open("rb") as source, system.open_output_stream(first, compression=None) as sink:
+                shutil.copyfileobj(source, sink, 1 << 24)
             if moves:
                 system.move(first, path)
 

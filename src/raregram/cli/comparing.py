@@ -187,7 +187,7 @@ def _find_lines(
 
 def _check_out(out: str, several: bool) -> None:
     """Raise if a file or a folder cannot be written: called before work that takes long."""
-    from raregram.atomic import check_target, write_errors_named
+    from raregram.files import check_target, write_errors_named
     from raregram.remote import local_path
     from raregram.show.write import FORMATS
 

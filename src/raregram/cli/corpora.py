@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -94,15 +93,14 @@ def tag(
 ) -> None:
     """Tag the named entities of documents with spaCy or Stanford NER.
 
-    Writes the documents with their spans to a Parquet file. A run that was interrupted resumes when started again.
+    Writes the documents with their spans to a Parquet file.
 
     Example: raregram tag articles/ --out tagged.parquet
     """
-    from raregram.atomic import check_target
     from raregram.corpus import tagging
     from raregram.corpus.documents import Options, reads_once
     from raregram.corpus.formats import read_documents
-    from raregram.corpus.taggers import load_tagger
+    from raregram.files import check_target
     from raregram.show.progress import progress
 
     if stanford is not None and tagger != "stanford":
@@ -110,18 +108,17 @@ def tag(
     check_target(local_path(out))
     wanted = None if labels == "all" else cli.parse_pairs(labels) or tagging.DEFAULT_LABELS
     reading = Options(format=format, split=split)
-    with closing(load_tagger(tagger, pipeline, processes, stanford=stanford)) as loaded:
-        total = None
-        if not any(map(reads_once, sources)):
-            total = sum(map(len, read_documents(sources, Options(format=format, split=split))))
-        with progress("tagged {:,} documents", quiet, total) as tick:
-            made = tagging.tag(sources, out, tagger=loaded, labels=wanted, progress=tick, options=reading)
+    loaded = tagging.load_tagger(tagger, pipeline, processes, stanford=stanford)
+    total = None
+    if not any(map(reads_once, sources)):
+        total = sum(map(len, read_documents(sources, Options(format=format, split=split))))
+    with progress("tagged {:,} documents", quiet, total) as tick:
+        made = tagging.tag(sources, out, tagger=loaded, labels=wanted, progress=tick, options=reading)
     if as_json:
         print_json({**asdict(made), "out": str(made.out), "spans": dict(made.spans)})
     elif not quiet:
         found = ", ".join(f"{label} {spans:,}" for label, spans in sorted(made.spans.items()))
-        resumed = f", {made.resumed:,} of them by an earlier run" if made.resumed else ""
-        say(f"{out}: {made.documents:,} documents tagged by {made.pipeline} {made.version}{resumed}: {found}")
+        say(f"{out}: {made.documents:,} documents tagged by {made.pipeline} {made.version}: {found}")
 
 
 def count(
@@ -175,12 +172,12 @@ def count(
 
     Another: raregram count speeches.jsonl --by party --out parties.counts
     """
-    from raregram.atomic import check_target
     from raregram.corpus.documents import Options
     from raregram.corpus.log import ReadingLog
     from raregram.counts import storage
     from raregram.counts.count import ContextOptions, CountJob
     from raregram.counts.kernel import CountSettings
+    from raregram.files import check_target
     from raregram.show.progress import progress
 
     if (item_column, tag_column) != (options.ITEM_COLUMN.default, options.TAG_COLUMN.default):
@@ -269,10 +266,10 @@ def merge(
 
     Example: raregram merge 2024.counts 2025.counts --subtract withdrawn.counts --out now.counts
     """
-    from raregram.atomic import check_target
     from raregram.counts import storage
     from raregram.counts.merging import Combined, check_mergeable
     from raregram.counts.table import Counts
+    from raregram.files import check_target
 
     check_target(out)
     tables = [Counts.load(source) for source in (*sources, *(subtract or []))]
@@ -299,9 +296,9 @@ def export(
 
     Example: raregram export all.counts --out all.parquet
     """
-    from raregram.atomic import check_target
     from raregram.counts import storage
     from raregram.counts.table import Counts
+    from raregram.files import check_target
 
     check_target(out)
     storage.write_parquet(out, Counts.load(source).as_table(every=True))

@@ -117,7 +117,7 @@ def tune(
 
     Example: raregram tune train.counts valid.parquet --target LOC --out loc.rgm
     """
-    from raregram.atomic import check_target
+    from raregram.files import check_target
     from raregram.measure import tune as tuning
     from raregram.show.progress import progress
 
@@ -175,7 +175,7 @@ def reproduce(
 
     Example: raregram reproduce --out reproduce
     """
-    from raregram.atomic import atomic_path
+    from raregram.files import atomic_path
     from raregram.show.report import check_installed, write_report
 
     check_installed()  # before the work, which takes minutes
@@ -258,7 +258,7 @@ def _config(path: str | None, changes: dict[str, Any]) -> Config:
 
 def _run(config: Config, folder: Path, quiet: bool) -> dict[str, Any]:
     """Run an experiment and return its results, as they are when read from a file."""
-    from raregram.atomic import write_errors_named
+    from raregram.files import write_errors_named
     from raregram.measure import experiment
 
     announce = experiment.say_nothing if quiet else _announce

@@ -86,8 +86,8 @@ def fit(
 
     The paper's: raregram fit all.counts --target LOC --estimator selective --size 5000 --out loc.rgm
     """
-    from raregram.atomic import check_target
     from raregram.counts.count import ContextOptions, read_counts
+    from raregram.files import check_target
     from raregram.models import fit as fitting
     from raregram.models.registry import find_estimator
     from raregram.show.progress import progress
@@ -145,7 +145,7 @@ def calibrate(
 
     Example: raregram calibrate loc.rgm held-out.parquet --out calibrated.rgm
     """
-    from raregram.atomic import check_target
+    from raregram.files import check_target
     from raregram.measure.calibrate import calibrate as calibrate_model
     from raregram.models.model import Model
 

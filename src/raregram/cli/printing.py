@@ -24,7 +24,7 @@ def report_file(
     path: str, as_json: bool, quiet: bool, more: dict[str, Any] | None = None, hint: str | None = None
 ) -> None:
     """Print what a count file or model file holds that was just written; see `summary` for the hint."""
-    from raregram.atomic import is_stream
+    from raregram.files import is_stream
     from raregram.show.describe import describe, summary
 
     if is_stream(path):  # which cannot be read back

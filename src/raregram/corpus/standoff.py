@@ -25,11 +25,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from raregram import options
-from raregram.atomic import atomic_path
 from raregram.corpus.fetch import fetch_corpus
 from raregram.corpus.formats import read_documents
 from raregram.corpus.tagging import METADATA_KEY, SPAN
 from raregram.errors import FileError
+from raregram.files import atomic_path
 
 DIGESTS: dict[options.Tags, str] = {  # SHA-256 of the files
     "stanford": "5ba390469c552254f81c30217e5a150f7ab447b97d55f975e0516d6606910887",
@@ -43,19 +43,18 @@ def tagged_reuters(tags: options.Tags = options.TAGS.default, progress: Any = la
     fetched = fetch_corpus("reuters", progress=progress)
     batches = list(read_documents(str(fetched.folder)))
     ids = pa.concat_arrays([batch.ids for batch in batches])
-    row_of = {int(article): row for row, article in enumerate(ids.to_pylist())}
-    spans: list[list[dict[str, Any]]] = [[] for _ in ids]
-    missing = set()
-    for tag in load_tags(tags).to_pylist():
-        article = tag.pop("article")
-        if article in row_of:
-            spans[row_of[article]].append(tag)
-        else:
-            missing.add(article)
-    if missing:
+    found = load_tags(tags).combine_chunks()
+    row = pc.index_in(found["article"], ids.cast(pa.int32()))  # (tags,) of the article
+    if row.null_count:
+        missing = set(found["article"].filter(row.is_null()).to_pylist())
         raise FileError(f"the corpus in {fetched.folder} lacks {len(missing)} articles, e.g. number {min(missing)}")
-    texts = pa.concat_arrays([batch.texts for batch in batches])
-    return pa.table({"id": ids, "text": texts, "spans": pa.array(spans, pa.list_(SPAN))})
+    found = found.take(np.argsort(row, kind="stable"))
+    ends = np.cumsum(np.bincount(row, minlength=len(ids)), dtype=np.int32)  # (articles,)
+    columns = [found[field.name].combine_chunks().cast(field.type) for field in SPAN]
+    spans = pa.ListArray.from_arrays(
+        np.append(np.int32(0), ends), pa.StructArray.from_arrays(columns, fields=list(SPAN))
+    )
+    return pa.table({"id": ids, "text": pa.concat_arrays([batch.texts for batch in batches]), "spans": spans})
 
 
 def load_tags(tags: options.Tags = options.TAGS.default) -> pa.Table:

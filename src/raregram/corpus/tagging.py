@@ -1,34 +1,28 @@
 """Named entities: documents in, the same documents with labelled spans out.
 
-Documents are tagged in chunks of a fixed size. Each finished chunk is a file in a hidden folder beside the output,
-under a name that has a digest of its documents and of all settings, and is written atomically. So a run that was
-stopped, however it was stopped, goes on with the first chunk that has no file, and its result is the same. In the end
-the chunks become one file, and the folder goes away.
+A tagger is a class with the members of `Tagger` in a module of its own, and one line in `load_tagger`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import shutil
-from collections import Counter, deque
+import os
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from raregram import options as choices
-from raregram.atomic import atomic_path, check_target, sole_use, write_errors_named
 from raregram.corpus.documents import Documents, Options, spans_from_offsets
 from raregram.corpus.formats import read_documents
-from raregram.corpus.taggers import PIECE_CHARACTERS, Offsets, Tagger, load_tagger
-from raregram.errors import InputError, ParameterError
+from raregram.errors import InputError, ParameterError, RaregramWarning, check_count
+from raregram.files import atomic_path, check_target
 from raregram.remote import PathLike, local_path
 
 DEFAULT_LABELS: Mapping[str, str] = MappingProxyType(
@@ -42,16 +36,24 @@ DEFAULT_LABELS: Mapping[str, str] = MappingProxyType(
         "ORGANIZATION": "ORG",
     }
 )
-Chunk: TypeAlias = list[tuple[str | None, str]]  # (id, text) of documents in a row
-
 METADATA_KEY = b"raregram.tagged"
 SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("label", pa.string())])
 SCHEMA = pa.schema([("id", pa.string()), ("items", pa.list_(pa.string())), ("spans", pa.list_(SPAN))])
 
-CHUNK_DOCUMENTS = 128  # a killed run loses at most so many for each process
-CHUNK_CHARACTERS = 1 << 20
-ROW_GROUP = 8192  # rows of the output, or
-ROW_GROUP_BYTES = 1 << 25
+# Documents are tagged and written in chunks, each of which becomes a row group: this bounds the memory.
+CHUNK_DOCUMENTS, CHUNK_CHARACTERS = 8192, 1 << 24
+# Longer texts are tagged in pieces: taggers need memory by the length of what they get.
+PIECE_CHARACTERS = 100_000
+
+
+class Tagger(Protocol):
+    """Finds named entities."""
+
+    facts: dict[str, str]  # everything that the result depends on; `pipeline` and `version` are shown to people
+    labels: frozenset[str]  # all that it can find; empty if unknown
+
+    def find(self, texts: Sequence[str]) -> Iterable[list[tuple[int, int, str]]]:
+        """Return the entities of each text as (first character, after the last one, label)."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,32 @@ class TagResult:
 
     out: Path
     documents: int
-    resumed: int  # how many of them an earlier run had finished
-    spans: Mapping[str, int]  # label -> how many
+    spans: Mapping[str, int]  # label -> number of spans
     pipeline: str  # what found them
     version: str
+
+
+def load_tagger(
+    name: choices.Tagger = "spacy",
+    pipeline: str | None = None,
+    processes: int | None = None,
+    batch_size: int = 64,
+    stanford: str | None = None,
+) -> Tagger:
+    """Load a tagger; raises if it, or what it needs, is not installed. For the arguments see `tag`."""
+    choices.TAGGER.check(name, "tag")
+    if processes is None:
+        processes = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    check_count("processes", "tag", processes)
+    check_count("batch_size", "tag", batch_size)
+    if name == "stanford":
+        from raregram.corpus.stanford import StanfordTagger
+
+        return StanfordTagger(pipeline, processes, stanford)
+
+    from raregram.corpus.spacy import SpacyTagger
+
+    return SpacyTagger(pipeline, processes, batch_size)
 
 
 def tag(  # noqa: PLR0913 - every option has its name
@@ -81,14 +105,15 @@ def tag(  # noqa: PLR0913 - every option has its name
 ) -> TagResult:
     """Find the named entities of documents and write both to a Parquet file.
 
-    Its columns are `id`, `items` and `spans` (`start` and `end` in items, `label`). A run that was stopped goes on
-    where it was when it is called again with the same settings. Spans that the documents had are not kept.
+    Its columns are `id`, `items` and `spans` (`start` and `end` in items, `label`). Spans that the documents had are
+    not kept.
 
     Args:
         sources: paths, folders, globs or documents; see `raregram.corpus.formats.read_documents`.
         out: the file to write.
         tagger: "spacy", "stanford" (Stanford NER, the tagger of the paper), or any object that is a
-            `raregram.corpus.taggers.Tagger`, which then has all settings but `labels`.
+            `raregram.corpus.tagging.Tagger`, which then has all settings but `labels`. It is given the pieces of
+            texts of more than 100,000 characters one by one.
         pipeline: an installed spaCy pipeline or the folder of one, by default en_core_web_sm; for Stanford NER a
             classifier, by default english.all.3class.distsim.
         stanford: a folder or jars with Stanford NER; None for what CORENLP_HOME names or else what
@@ -97,87 +122,57 @@ def tag(  # noqa: PLR0913 - every option has its name
         processes: how many to use, for Stanford NER threads of one Java; None for one per core. The result is
             the same.
         batch_size: how many texts a spaCy pipeline is given at once, at most.
-        progress: called with the number of documents of each chunk when it is tagged.
+        progress: called with the number of documents that were tagged since the last call.
         options: how to read the documents.
     """
-    out = local_path(out)  # parts of it are kept, so that a tagging can be resumed
+    out = local_path(out)
     check_target(out)
-    if not isinstance(tagger, str):
-        return _tag(tagger, sources, out, labels, progress, options)
-    with closing(load_tagger(tagger, pipeline, processes, batch_size, stanford)) as loaded:
-        return _tag(loaded, sources, out, labels, progress, options)
-
-
-def _tag(
-    tagger: Tagger,
-    sources: Any,
-    out: Path,
-    labels: Mapping[str, str] | None,
-    progress: Callable[[int], None],
-    options: Options | None,
-) -> TagResult:
-    """Tag documents in chunks, and join them."""
-    _check_labels(labels, tagger)
-    about = {**tagger.facts, "labels": None if labels is None else dict(sorted(labels.items()))}
-    settings = {**about, "chunk": [CHUNK_DOCUMENTS, CHUNK_CHARACTERS, PIECE_CHARACTERS]}
-    with _parts_folder(out, settings) as folder:
-        parts: list[Path] = []
-        resumed = 0
-        waiting: deque[Future[int]] = deque()
-        with _threads(tagger.threads) as pool:
-            for chunk in _chunks(read_documents(sources, options)):
-                content = json.dumps([settings, *zip(*chunk, strict=True)]).encode()
-                parts.append(folder / f"{len(parts):06}-{hashlib.sha256(content).hexdigest()[:32]}.parquet")
-                if parts[-1].exists():
-                    resumed += len(chunk)
-                    continue
-                waiting.append(pool.submit(_tag_chunk, chunk, parts[-1], tagger.find, labels))
-                if len(waiting) >= 2 * tagger.threads:
-                    progress(waiting.popleft().result())
-            for done in waiting:
-                progress(done.result())
-        if parts:
-            documents, spans = _join(parts, out, about)
-        shutil.rmtree(folder, ignore_errors=True)
-    if not parts:
-        raise InputError("there is no document to tag")
-    return TagResult(out, documents, resumed, spans, tagger.facts["pipeline"], tagger.facts["version"])
-
-
-def _check_labels(labels: Mapping[str, str] | None, tagger: Tagger) -> None:
-    """Raise if no label that is asked for can ever come."""
+    if isinstance(tagger, str):
+        tagger = load_tagger(tagger, pipeline, processes, batch_size, stanford)
     if labels is not None and tagger.labels and not tagger.labels & set(labels):
         raise ParameterError(
             f"{tagger.facts['pipeline']} has none of the labels {', '.join(sorted(labels))}; "
             f"it has {', '.join(sorted(tagger.labels))}"
         )
+    about = {**tagger.facts, "labels": None if labels is None else dict(sorted(labels.items()))}
+    schema = SCHEMA.with_metadata({METADATA_KEY: json.dumps(about)})
+    documents, found = 0, Counter[str]()  # labels of the tagger
+    kept = Counter[str]()  # labels of the output
+    with atomic_path(out) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        for ids, texts in _chunks(read_documents(sources, options)):
+            spans = []
+            for text, entities in zip(texts, _find(tagger, texts), strict=True):
+                found.update(label for _, _, label in entities)
+                spans.append(_spans(text, entities, labels))
+                kept.update(str(span["label"]) for span in spans[-1])
+                progress(1)
+            table = pa.table([ids, [text.split() for text in texts], spans], schema=schema)
+            writer.write_table(table, row_group_size=len(table))
+            documents += len(table)
+        if not documents:
+            raise InputError("there is no document to tag")
+    if found and not kept:
+        names = ", ".join(sorted(found))
+        warnings.warn(f"no entity has a label that is kept; those found are {names}", RaregramWarning, stacklevel=2)
+    return TagResult(out, documents, dict(sorted(kept.items())), tagger.facts["pipeline"], tagger.facts["version"])
 
 
-@contextmanager
-def _threads(count: int) -> Iterator[Executor]:
-    """Give threads that start nothing more when the work is broken off."""
-    with ThreadPoolExecutor(count) as pool:
-        try:
-            yield pool
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _chunks(batches: Iterable[Documents]) -> Iterator[Chunk]:
-    """Gather documents into chunks, which depend on the documents alone and not on their batches."""
-    chunk: Chunk = []
+def _chunks(batches: Iterable[Documents]) -> Iterator[tuple[list[str | None], list[str]]]:
+    """Gather ids and texts of documents; the chunks depend on the documents alone and not on their batches."""
+    ids: list[str | None] = []
+    texts: list[str] = []
     characters = 0
     for batch in batches:
-        ids = batch.ids.to_pylist() if batch.ids is not None else [None] * len(batch)
-        for row, name in enumerate(ids):
-            chunk.append((name, _text(batch, row)))
-            characters += len(chunk[-1][1])
-            if len(chunk) >= CHUNK_DOCUMENTS or characters >= CHUNK_CHARACTERS:
-                yield chunk
-                chunk, characters = [], 0
-    if chunk:
-        yield chunk
+        names = batch.ids.to_pylist() if batch.ids is not None else [None] * len(batch)
+        for row, name in enumerate(names):
+            ids.append(name)
+            texts.append(_text(batch, row))
+            characters += len(texts[-1])
+            if len(texts) >= CHUNK_DOCUMENTS or characters >= CHUNK_CHARACTERS:
+                yield ids, texts
+                ids, texts, characters = [], [], 0
+    if texts:
+        yield ids, texts
 
 
 def _text(batch: Documents, row: int) -> str:
@@ -191,55 +186,38 @@ def _text(batch: Documents, row: int) -> str:
     return text
 
 
-def _tag_chunk(
-    chunk: Chunk, path: Path, find: Callable[[Sequence[str]], list[Offsets]], labels: Mapping[str, str] | None
-) -> int:
-    """Tag documents, write them to a file of their own, and return how many they are."""
-    ids, texts = zip(*chunk, strict=True)
-    spans = []
-    for text, entities in zip(texts, find(texts), strict=True):
-        names = {label: label for _, _, label in entities} if labels is None else labels
-        wanted = [(start, end, names[label]) for start, end, label in entities if label in names]
-        distinct = dict.fromkeys(spans_from_offsets(text, wanted))
-        spans.append([dict(zip(("start", "end", "label"), span, strict=True)) for span in distinct])
-    with atomic_path(path) as temporary:
-        pq.write_table(pa.table([ids, [text.split() for text in texts], spans], schema=SCHEMA), temporary)
-    return len(chunk)
+def _find(tagger: Tagger, texts: Sequence[str]) -> Iterator[list[tuple[int, int, str]]]:
+    """Yield the entities of each text, which the tagger finds piece by piece."""
+    pieces = [list(cut_text(text, PIECE_CHARACTERS)) for text in texts]
+    found = iter(tagger.find([piece for of_text in pieces for _, piece in of_text]))
+    for of_text in pieces:
+        yield [(at + start, at + end, label) for at, _ in of_text for start, end, label in next(found)]
+    assert next(found, None) is None, "a tagger returns one list for each text"
 
 
-@contextmanager
-def _parts_folder(out: Path, settings: Mapping[str, Any]) -> Iterator[Path]:
-    """Give the folder of finished chunks, without those of other settings."""
-    folder = out.with_name(f".{out.name}.parts")
-    manifest = folder / "manifest.json"
-    with write_errors_named(folder):
-        folder.mkdir(exist_ok=True)
-    with sole_use(folder):
-        try:
-            known = json.loads(manifest.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            known = None
-        if known != settings:
-            for path in folder.glob("[!.]*"):
-                path.unlink()
-            with atomic_path(manifest) as temporary:
-                temporary.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-        yield folder
+def cut_text(text: str, longest: int) -> Iterator[tuple[int, str]]:
+    r"""Yield the pieces of a text and where they begin.
+
+    >>> list(cut_text("one two\nthree four. Five", 13))
+    [(0, 'one two\n'), (8, 'three four. '), (20, 'Five')]
+    """
+    start = 0
+    while len(text) - start > longest:
+        end = start + longest
+        marks = ((text.rfind(mark, start + longest // 2, end), len(mark)) for mark in ("\n", ". "))
+        cut = next((at + size for at, size in marks if at >= 0), None)  # after a line or a sentence,
+        if cut is None:  # or else at white space, if there is any
+            cut = next((at + 1 for at in range(end - 1, start, -1) if text[at].isspace()), end)
+        yield start, text[start:cut]
+        start = cut
+    yield start, text[start:]
 
 
-def _join(parts: Iterable[Path], out: Path, about: Mapping[str, Any]) -> tuple[int, dict[str, int]]:
-    """Write the rows of all parts to one file; return the number of documents and of spans by label."""
-    documents, spans = 0, Counter[str]()
-    schema = SCHEMA.with_metadata({METADATA_KEY: json.dumps(about)})
-    tables: list[pa.Table] = []
-    with atomic_path(out) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
-        for part in (*parts, None):
-            if part is not None:
-                tables.append(pq.ParquetFile(part).read().replace_schema_metadata(schema.metadata))
-                documents += len(tables[-1])
-                spans.update(tables[-1]["spans"].combine_chunks().flatten().field("label").to_pylist())
-            rows, size = sum(map(len, tables)), sum(table.nbytes for table in tables)
-            if rows >= ROW_GROUP or size >= ROW_GROUP_BYTES or (part is None and tables):
-                writer.write_table(pa.concat_tables(tables), row_group_size=rows)
-                tables = []
-    return documents, dict(sorted(spans.items()))
+def _spans(
+    text: str, entities: Iterable[tuple[int, int, str]], labels: Mapping[str, str] | None
+) -> list[dict[str, int | str]]:
+    """Return the distinct spans of items of the entities with a label that is kept."""
+    if labels is not None:
+        entities = [(start, end, labels[label]) for start, end, label in entities if label in labels]
+    distinct = dict.fromkeys(spans_from_offsets(text, list(entities)))
+    return [{"start": start, "end": end, "label": label} for start, end, label in distinct]

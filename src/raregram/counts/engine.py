@@ -23,7 +23,6 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from raregram.atomic import temporary_base, write_errors_named
 from raregram.corpus.labels import check_labels
 from raregram.counts.encode import ONCE, Encoded, Weight
 from raregram.counts.kernel import Batch, CountSettings, Layer, count_units, count_windows, windows_of
@@ -32,6 +31,7 @@ from raregram.counts.spans import Span, unit_spans
 from raregram.counts.storage import SpanTable, fold_names
 from raregram.counts.table import Ints, check_total, counts_columns
 from raregram.errors import InputError, check_count
+from raregram.files import temporary_base, write_errors_named
 from raregram.remote import PathLike
 from raregram.text.shapes import shapes_of
 from raregram.text.vocabulary import Codes, build_vocabulary

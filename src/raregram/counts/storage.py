@@ -31,7 +31,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.ipc
 
-from raregram.atomic import atomic_path
 from raregram.counts.rows import (
     BATCH,
     RowsInMemory,
@@ -44,6 +43,7 @@ from raregram.counts.rows import (
 )
 from raregram.counts.spans import Span, span_order
 from raregram.errors import FileError
+from raregram.files import atomic_path
 from raregram.remote import PathLike, RemotePath, as_path, is_remote, local_path
 from raregram.text.tokenize import buffers_of
 from raregram.text.vocabulary import Codes, build_vocabulary

@@ -21,10 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from raregram.atomic import atomic_path
 from raregram.corpus.contexts import Batch
 from raregram.corpus.documents import COMPRESSIONS, Location
 from raregram.errors import CONTROLS, InputError, ParameterError, printable
+from raregram.files import atomic_path
 from raregram.measure.results import Results, show_value
 from raregram.measure.score import BOUNDARY, VISIBLE_SPACE
 from raregram.text.tokenize import buffers_of, is_list, is_text

@@ -39,8 +39,8 @@ from raregram.corpus.formats import BY_SUFFIX, CONTEXTS, FASTTEXT, FORMATS, read
 from raregram.corpus.formats.objects import MORE
 from raregram.corpus.formats.running import read_part
 from raregram.corpus.formats.tables import CONTENT, FILE, ROW, from_batches, json_rows
-from raregram.corpus.nlp import import_spacy
 from raregram.corpus.samples import check_field, is_field, with_samples
+from raregram.corpus.spacy import import_spacy
 from raregram.counts.count import ContextOptions, encode_contexts, is_frame
 from raregram.counts.encode import Encoded, encode_documents
 from raregram.counts.kernel import CountSettings

@@ -58,8 +58,8 @@ from raregram.corpus.formats.parquet import open_parquet
 from raregram.corpus.formats.reuters import read_reuters_json, read_reuters_sgml
 from raregram.corpus.formats.running import parse_slash, parse_xml, read_parsed, read_text
 from raregram.corpus.formats.tables import read_jsonl, read_parquet, read_sotu, read_table
-from raregram.corpus.nlp import import_spacy
 from raregram.corpus.samples import check_field, with_samples
+from raregram.corpus.spacy import import_spacy
 from raregram.errors import FileError, InputError, check_choice, name_some
 
 FORMATS: dict[str, Callable[[str, Options], Iterator[Row] | Iterator[Documents]]] = {

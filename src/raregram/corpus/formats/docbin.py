@@ -16,7 +16,7 @@ from raregram.corpus.documents import (
     read_whole,
     spans_from_offsets,
 )
-from raregram.corpus.nlp import import_spacy
+from raregram.corpus.spacy import import_spacy
 from raregram.errors import FileError, InputError, RaregramError, is_unicode
 
 CHUNK = 1 << 20  # bytes unpacked at a time

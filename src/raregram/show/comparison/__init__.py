@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from raregram.atomic import atomic_path, write_errors_named
 from raregram.corpus.concordance import Concordance
 from raregram.errors import MissingExtraError, RaregramWarning
+from raregram.files import atomic_path, write_errors_named
 from raregram.measure.compare import Comparison
 from raregram.measure.listing import top_rows
 from raregram.measure.results import Results

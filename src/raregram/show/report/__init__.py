@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-from raregram.atomic import atomic_path, write_errors_named
+from raregram.files import atomic_path, write_errors_named
 from raregram.show.report.figures import figures, import_matplotlib
 from raregram.show.report.page import import_jinja2, page
 from raregram.show.report.tables import Table, tables

