@@ -14,13 +14,17 @@ from raregram.errors import FileError, ParameterError, RaregramError, printable
 from raregram.models.model import Model
 from raregram.serve.errors import RequestError
 from raregram.serve.metrics import Metrics
-from raregram.serve.models import ReadyModel
-from raregram.serve.options import ServeOptions
 from raregram.show.describe import file_facts, model_facts, strongest_by_position
 from raregram.show.heatmap import model_names
 
 log = logging.getLogger("raregram.serve")
-Stamp = tuple[int, int, int]  # time, size and inode: changes with the file
+
+
+class ForgetfulModel(Model):
+    """A model that keeps no words of the texts that it scores."""
+
+    noun = "context"
+    remember = False
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class ServedModel:
 
     name: str
     path: Path
-    model: ReadyModel
+    model: Model
     file_facts: dict[str, Any]  # of the file that was read; it may have been replaced since
 
     @cached_property
@@ -43,25 +47,22 @@ class ServedModel:
             "strongest_by_position": strongest_by_position(self.model),
         }
 
-    @property
-    def has_interval(self) -> bool:
-        """Whether the estimator has intervals."""
-        return self.model.estimator.has_variance
-
 
 class Registry:
     """The models of a service. A request keeps the model that it started with, even if its file is replaced."""
 
-    def __init__(self, options: ServeOptions, metrics: Metrics) -> None:
-        if not options.models:
+    def __init__(self, files: Sequence[str | Path], metrics: Metrics) -> None:
+        if not files:
             raise ParameterError("name at least one model file to serve")
-        self.options, self.metrics = options, metrics
-        paths = [Path(path) for path in options.models]
+        paths = [Path(file) for file in files]
         stamps = [_stamp(path) for path in paths]  # before reading, so that no change is missed
-        read = [(path, *_read(path)) for path in paths]
-        names = _names(paths, [model for _, model, _ in read])
-        self._models = {name: ServedModel(name, *found) for name, found in zip(names, read, strict=True)}
+        read = [_read(path) for path in paths]
+        names = _names(paths, [model for model, _ in read])
+        self._models = {
+            name: ServedModel(name, path, *found) for name, path, found in zip(names, paths, read, strict=True)
+        }
         self._stamps = dict(zip(names, stamps, strict=True))
+        self.metrics = metrics
         metrics.models.set(len(names))
 
     def __iter__(self) -> Iterator[ServedModel]:
@@ -85,40 +86,40 @@ class Registry:
 
     def refresh(self) -> None:
         """Reload files that have changed; where that fails, the model stays as it was."""
-        for served in list(self):
+        for served in self:
             stamp = _stamp(served.path)
             if stamp == self._stamps[served.name]:
                 continue
             self._stamps[served.name] = stamp
             try:
-                found = ServedModel(served.name, served.path, *_read(served.path))
-                models = {**self._models, served.name: found}
-                self._check_names(models)
+                self._models = self._with_new(served)
             except Exception as error:  # whatever is wrong with a file, the service continues
                 self.metrics.reload_failures.inc()
                 message = error if isinstance(error, RaregramError) else f"{served.path}: {type(error).__name__}"
                 log.warning("%s; the model %s stays as it was", printable(str(message)), printable(served.name))
-                continue
-            self._models = models
-            self.metrics.reloads.inc()
-            log.info("the model %s was read again", printable(served.name))
+            else:
+                self.metrics.reloads.inc()
+                log.info("the model %s was read again", printable(served.name))
 
-    def _check_names(self, models: dict[str, ServedModel]) -> None:
-        """Raise if a model's file now holds one that goes by another name, such as that of another target."""
-        found = list(models.values())
-        names = _names([served.path for served in found], [served.model for served in found])
-        for served, name in zip(found, names, strict=True):
-            if name != served.name:
-                raise FileError(f"{served.path} holds the model {name} now: start the service again to serve it")
+    def _with_new(self, served: ServedModel) -> dict[str, ServedModel]:
+        """Return the models with one read again; raise if it goes by another name now, as that of another target."""
+        found = ServedModel(served.name, served.path, *_read(served.path))
+        models = {**self._models, served.name: found}
+        names = _names([each.path for each in models.values()], [each.model for each in models.values()])
+        if names != list(models):
+            name = names[self.names.index(served.name)]
+            raise FileError(f"{served.path} holds the model {name} now: start the service again to serve it")
+        return models
 
-    async def watch(self) -> None:
-        """Refresh every `poll` seconds."""
+    async def watch(self, seconds: float) -> None:
+        """Look for changed files again and again."""
         while True:
-            await asyncio.sleep(self.options.poll)
+            await asyncio.sleep(seconds)
             await asyncio.to_thread(self.refresh)
 
 
-def _stamp(path: Path) -> Stamp | None:
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """Return time, size and inode of a file, which change with it."""
     try:
         found = path.stat()
     except OSError:
@@ -126,8 +127,10 @@ def _stamp(path: Path) -> Stamp | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _read(path: Path) -> tuple[ReadyModel, dict[str, Any]]:
-    return ReadyModel.of(Model.load(path)), file_facts(path)
+def _read(path: Path) -> tuple[Model, dict[str, Any]]:
+    model = ForgetfulModel.load(path)
+    model.prepare()
+    return model, file_facts(path)
 
 
 def _names(paths: Sequence[Path], models: Sequence[Model]) -> list[str]:
