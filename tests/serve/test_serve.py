@@ -7,6 +7,7 @@ import base64
 import gzip
 import json
 import logging
+import os
 import re
 import shutil
 import signal
@@ -614,6 +615,33 @@ def test_models_have_names_that_differ(folder, tmp_path):
     assert client.get("/ready").json()["models"] == ["mle (a)", "mle (b)", "direct"]
     with pytest.raises(rg.errors.FileError, match="does not exist"):
         served_on(tmp_path / "c.rgm")
+
+
+def test_a_server_of_ones_own_serves_what_the_environment_names(paths, monkeypatch):
+    monkeypatch.setenv("RAREGRAM_MODELS", os.pathsep.join(map(str, paths[:2])))
+    monkeypatch.setenv("RAREGRAM_TOKEN", "s3cret")
+    client = TestClient(create_app(), base_url="http://127.0.0.1")
+    assert client.get("/ready").json()["models"] == list(MODELS)[:2]
+    assert client.get("/api/models").status_code == 401
+    monkeypatch.delenv("RAREGRAM_MODELS")
+    with pytest.raises(rg.errors.ParameterError, match="model file"):
+        create_app()
+
+
+def test_processes_share_their_metrics(paths, tmp_path):
+    """Each in its own files of a folder that prometheus_client knows by an environment variable."""
+    script = (
+        "import sys; from starlette.testclient import TestClient; from raregram.serve.app import create_app\n"
+        "client = TestClient(create_app(), base_url='http://127.0.0.1')\n"
+        "client.post('/api/score', json={'contexts': ['a b c']}); print(client.get('/metrics').text)"
+    )
+    variables = {"RAREGRAM_MODELS": str(paths[0]), "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    for asked in (1, 2):
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True, env={**os.environ, **variables}
+        )
+        assert f'raregram_requests_total{{route="score",status="200"}} {asked}.0' in done.stdout
+        assert "raregram_models 1.0" in done.stdout
 
 
 @pytest.mark.parametrize("mode", ["POSITIVE", "NEGATIVE"])

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope
 
 from raregram import __version__
 from raregram.measure.rank import best_boundaries
@@ -29,28 +30,40 @@ from raregram.text.tokenize import PAD
 from raregram.text.words import class_ranges, rules
 
 ERRORS = described(*DESCRIPTIONS)
+FEW = 64  # contexts
 FIELDS = ("target", "estimator", "n", "side", "kind", "pad", "tokenize", "lower")  # of a model's summary
 
 
-class StrictRequest(Request):
-    """A request whose body is strict JSON: no NaN, no halves of surrogate pairs, which are no text."""
+class ServiceRequest(Request):
+    """A request with what its handler works with: the models, the limits and the time that is left."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        super().__init__(scope, receive)
+        self.models: Registry = self.app.state.registry
+        self.limits: Limits = self.app.state.limits
+        self.deadline = time.monotonic() + self.limits.timeout
 
     async def json(self) -> Any:
-        """Return the content of the body."""
+        """Parse the body strictly: Python's own parser takes NaN, and halves of surrogate pairs."""
         return orjson.loads(await self.body())
 
+    def check(self) -> None:
+        """Raise once the time is over: a thread cannot be stopped from outside."""
+        if time.monotonic() > self.deadline:
+            raise too_long(self.limits.timeout)
 
-class StrictRoute(APIRoute):
-    """A route of strict requests."""
+
+class ServiceRoute(APIRoute):
+    """A route whose handler gets a `ServiceRequest`; a dependency would take longer than most requests."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler of a request."""
         handle = super().get_route_handler()
 
-        async def handle_strictly(request: Request) -> Response:
-            return await handle(StrictRequest(request.scope, request.receive))
+        async def handle_request(request: Request) -> Response:
+            return await handle(ServiceRequest(request.scope, request.receive))
 
-        return handle_strictly
+        return handle_request
 
 
 class Json(JSONResponse):
@@ -61,51 +74,36 @@ class Json(JSONResponse):
         return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-@dataclass(frozen=True)
-class Service:
-    """What a handler works with: the models, the limits, and the time by which the response must begin."""
-
-    models: Registry
-    limits: Limits
-    deadline: float
-
-    def check(self) -> None:
-        """Raise once the time is over: a thread cannot be stopped from outside."""
-        if time.monotonic() > self.deadline:
-            raise too_long(self.limits.timeout)
-
-
-async def _service(request: Request) -> Service:
-    state = request.app.state
-    return Service(state.registry, state.limits, time.monotonic() + state.limits.timeout)
-
-
-Served = Annotated[Service, Depends(_service)]
-router = APIRouter(route_class=StrictRoute)
+router = APIRouter(route_class=ServiceRoute)
 
 
 @router.post("/api/score", response_model=schemas.ScoreResponse, responses=ERRORS)
-def score(body: schemas.ScoreRequest, service: Served) -> Json:
+async def score(body: schemas.ScoreRequest, request: ServiceRequest) -> Json:
     """Score contexts."""
+    # A few are scored before another thread would start.
+    return _score(body, request) if len(body.contexts) <= FEW else await run_in_threadpool(_score, body, request)
+
+
+def _score(body: schemas.ScoreRequest, request: ServiceRequest) -> Json:
     scores = {}
-    for served in service.models.select(body.models):
-        service.check()
+    for served in request.models.select(body.models):
+        request.check()
         log_ratio = served.model.log_ratio(body.contexts)
         scores[served.name] = log_ratio if np.isfinite(log_ratio).all() else finite(log_ratio.tolist())
     return Json({"scores": scores})
 
 
 @router.post("/api/texts", response_model=schemas.TextsResponse, responses=ERRORS)
-def texts(body: schemas.TextsRequest, service: Served) -> Json:
+def texts(body: schemas.TextsRequest, request: ServiceRequest) -> Json:
     """Score running texts at every boundary."""
-    chosen = service.models.select(body.models)
+    chosen = request.models.select(body.models)
     scored = []
     for text in body.texts:
         items = {how: split_text(text, how) for how in {served.model.settings.tokenizer for served in chosen}}
         scores = {}
         for served in chosen:
             own = items[served.model.settings.tokenizer]
-            found = boundary_scores(served.model, own, service.check)
+            found = boundary_scores(served.model, own, request.check)
             found = found if body.digits is None else found.round(body.digits)
             first, last = first_and_last(served.model.settings, len(own))
             scores[served.name] = _with_nulls(found, first, len(own) + 1 - last)
@@ -121,9 +119,9 @@ def _with_nulls(scores: Floats, before: int, after: int) -> Any:
 
 
 @router.post("/api/explain", response_model=schemas.ExplainResponse, responses=ERRORS)
-def explain(body: schemas.ExplainRequest, service: Served) -> Json:
+def explain(body: schemas.ExplainRequest, request: ServiceRequest) -> Json:
     """Explain one context."""
-    model = service.models.get(body.model).model
+    model = request.models.get(body.model).model
     found = model.explain(body.context)
     interval = None
     if model.estimator.has_variance:
@@ -135,9 +133,9 @@ def explain(body: schemas.ExplainRequest, service: Served) -> Json:
 
 
 @router.post("/api/changes", response_model=schemas.ChangesResponse, responses=ERRORS)
-def changes(body: schemas.ChangesRequest, service: Served) -> Json:
+def changes(body: schemas.ChangesRequest, request: ServiceRequest) -> Json:
     """Replace every item of a context by every item of the model; return the largest changes at each position."""
-    model = service.models.get(body.model).model
+    model = request.models.get(body.model).model
     n, side = model.settings.n, model.settings.side
     items = model.parse([body.context], lambda _: "the context").nearest(n, side).items.to_pylist()
     first = n - len(items) if side == "left" else 0  # there are no items further away
@@ -149,7 +147,7 @@ def changes(body: schemas.ChangesRequest, service: Served) -> Json:
     for position, item in enumerate(items):
         if item == PAD or not len(candidates):  # a pad, given as such, stands beyond the end of the document
             continue
-        service.check()
+        request.check()
         rows = np.repeat(codes, len(candidates), axis=0)
         rows[:, first + position] = candidates
         values = model.log_ratio(rows)
@@ -166,17 +164,17 @@ def changes(body: schemas.ChangesRequest, service: Served) -> Json:
 
 
 @router.post("/api/rank", response_model=schemas.RankResponse, responses=ERRORS)
-def rank(body: schemas.RankRequest, service: Served) -> Json:
+def rank(body: schemas.RankRequest, request: ServiceRequest) -> Json:
     """Return the best boundaries of a text, or of the documents of a file."""
-    model = service.models.get(body.model).model
+    model = request.models.get(body.model).model
     level = body.level if body.by == "lower" else None
     if level is not None:
         model.interval([], level)  # raises where there is none
     parts: list[SplitDocuments] = []
     best, contexts = None, 0
-    for part in split_request(body, model, service.limits.max_bytes):
+    for part in split_request(body, model, request.limits.max_bytes):
         for piece in boundaries_of(model, part.items, part.lengths, pa.array(part.numbers)):
-            service.check()
+            request.check()
             best = best_boundaries(model, piece, body.top, level, best)
             contexts += len(piece)
         parts.append(part)
@@ -194,32 +192,32 @@ def rank(body: schemas.RankRequest, service: Served) -> Json:
 
 
 @router.get("/api/models", response_model=schemas.ModelsResponse, responses=described(401))
-async def models(service: Served) -> Json:
+async def models(request: ServiceRequest) -> Json:
     """List the models."""
     listed = []
-    for served in service.models:
+    for served in request.models:
         model, s = served.model, served.model.settings
         fields = {field: getattr(s, field) for field in FIELDS}
         fields |= dict(zip(("here", "elsewhere"), s.conditions, strict=True))
         listed.append({"name": served.name, "settings": str(s), "interval": model.estimator.has_variance, **fields})
-    apart = any(served.model.settings.tokenize == "words" for served in service.models)
+    apart = any(served.model.settings.tokenize == "words" for served in request.models)
     words = {"word": rules(), "classes": class_ranges()} if apart else None
-    return Json({"version": __version__, "max_bytes": service.limits.max_bytes, "models": listed, "words": words})
+    return Json({"version": __version__, "max_bytes": request.limits.max_bytes, "models": listed, "words": words})
 
 
 @router.get("/api/models/{name:path}", response_model=schemas.ModelResponse, responses=described(401, 404, 422, 503))
-def model(name: str, service: Served) -> Json:
+def model(name: str, request: ServiceRequest) -> Json:
     """Describe a model."""
-    return Json(service.models.get(name).facts)
+    return Json(request.models.get(name).facts)
 
 
 @router.get("/live", response_model=schemas.Readiness)
-async def live(service: Served) -> Json:
+async def live(request: ServiceRequest) -> Json:
     """Report that the process responds."""
-    return await ready(service)
+    return await ready(request)
 
 
 @router.get("/ready", response_model=schemas.Readiness)
-async def ready(service: Served) -> Json:
+async def ready(request: ServiceRequest) -> Json:
     """Report readiness: the service starts once all its models are loaded."""
-    return Json({"ready": True, "models": service.models.names})
+    return Json({"ready": True, "models": request.models.names})
