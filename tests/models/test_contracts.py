@@ -188,7 +188,7 @@ def test_every_form_of_input_gives_the_same_scores(estimator, data):
     for form in (rows * many, texts * many, np.tile(codes, (many, 1))):
         np.testing.assert_array_equal(model.log_ratio(form), np.tile(expected, many))
     np.testing.assert_array_equal(model.log_ratio(texts[0]), expected[:1])
-    np.testing.assert_array_equal([model.estimator.score_one(row) for row in codes.tolist()], expected)
+    np.testing.assert_array_equal([model.log_ratio([text])[0] for text in texts], expected)
     np.testing.assert_array_equal(model.encode(texts), codes)
     items, keys = pa.array([item for row in rows for item in row]), np.arange(codes.size).reshape(codes.shape)
     np.testing.assert_array_equal(model.encode_rows(items, keys), codes)
@@ -301,7 +301,7 @@ def test_a_short_context_is_scored_as_by_a_model_of_its_length(name, side, data)
         np.testing.assert_array_equal(long.log_ratio(form), np.resize(expected, len(form)))
     codes = long.encode(probes)
     assert (codes == MISSING).sum() == (4 - m) * len(probes)
-    np.testing.assert_array_equal([long.estimator.score_one(row) for row in codes.tolist()], expected)
+    np.testing.assert_array_equal([long.log_ratio([text])[0] for text in texts], expected)
     np.testing.assert_array_equal(long.interval(probes), short.interval(probes))
     for probe, value in zip(probes, expected, strict=True):
         found, wanted = long.explain(probe), short.explain(probe)

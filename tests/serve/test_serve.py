@@ -631,15 +631,13 @@ def test_a_server_of_ones_own_serves_what_the_environment_names(paths, monkeypat
 def test_processes_share_their_metrics(paths, tmp_path):
     """Each in its own files of a folder that prometheus_client knows by an environment variable."""
     script = (
-        "import sys; from starlette.testclient import TestClient; from raregram.serve.app import create_app\n"
+        "from starlette.testclient import TestClient; from raregram.serve.app import create_app\n"
         "client = TestClient(create_app(), base_url='http://127.0.0.1')\n"
         "client.post('/api/score', json={'contexts': ['a b c']}); print(client.get('/metrics').text)"
     )
-    variables = {"RAREGRAM_MODELS": str(paths[0]), "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    env = {**os.environ, "RAREGRAM_MODELS": str(paths[0]), "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
     for asked in (1, 2):
-        done = subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, text=True, check=True, env={**os.environ, **variables}
-        )
+        done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
         assert f'raregram_requests_total{{route="score",status="200"}} {asked}.0' in done.stdout
         assert "raregram_models 1.0" in done.stdout
 

@@ -211,10 +211,6 @@ class Estimator(ABC):
         """Return which contexts the model knows nothing of: their log ratio is 0, and stays so when calibrated."""
         return np.asarray(score == 0)
 
-    def score_one(self, codes: Sequence[int]) -> float:
-        """Return the log ratio of one context."""
-        return float(self.score(np.array([codes], dtype=np.int32))[0])
-
     def prepared(self) -> Estimator:
         """Return an estimator with all tables that make scoring faster; it takes more memory."""
         return self

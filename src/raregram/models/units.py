@@ -95,16 +95,6 @@ class Product(LookupEstimator):
                 )  # -1 is the last one, -2 that before it
         return total
 
-    @cached_property
-    def _views(self) -> list[Any]:
-        """The terms of each position as Python's own numbers, which one look-up reaches faster than NumPy's."""
-        terms: Any = self.prepared().unit_terms
-        return [memoryview(row) for row in terms]
-
-    def score_one(self, codes: Any) -> float:
-        """Return the log ratio of one context."""
-        return float(sum(view[code] for view, code in zip(self._views, codes, strict=True)))
-
     def variance(self, codes: Codes) -> Floats:
         """Return the squared coefficient of variation of each context's ratio."""
         f, s = self.frequencies, self.settings

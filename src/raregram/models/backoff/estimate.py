@@ -15,7 +15,7 @@ Frequencies are all that a model stores, and what it does not store counts as fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -303,29 +303,6 @@ class Backoff(Estimator):
             if p.longest_shapes > 1:
                 block += self.shapes.totals(self._shape_columns(columns[: p.longest_shapes]))
         return total
-
-    def score_one(self, codes: Sequence[int]) -> float:
-        """Return the log ratio of one context."""
-        return self._score_one(codes)
-
-    @cached_property
-    def _score_one(self) -> Callable[[Sequence[int]], float]:
-        """A function that does for one context what `score` does for many, in a few microseconds."""
-        p, prepared = self.settings.params, self.prepared()
-        arrays: tuple[Any, ...] = (prepared.unit_terms, self.shape_codes)
-        terms, (nearest, others) = ([memoryview(row) for row in array] for array in arrays)
-        words, shapes = self.words.walker(p.longest), self.shapes.walker(p.longest_shapes)
-        last, leftwards = self.num_codes - 1, self.settings.side == "left"
-
-        def score(codes: Sequence[int]) -> float:
-            ordered = [code if code >= 0 else last for code in (reversed(codes) if leftwards else codes)]
-            total = 0.0
-            for row, code in zip(terms, ordered, strict=True):
-                total += row[code]
-            total += words(ordered)
-            return total + shapes([nearest[ordered[0]], *(others[code] for code in ordered[1:])])
-
-        return score
 
     # --- terms and variance
 

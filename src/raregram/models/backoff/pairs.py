@@ -6,7 +6,6 @@ entries.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,22 +86,6 @@ class PairTable:
             more = np.flatnonzero(~hit)
             pending, end, codes, at = pending.take(more), end.take(more), codes.take(more), at.take(more)
         return row.astype(np.int64)
-
-    def finder(self) -> Callable[[int, int], int]:
-        """Return a function that finds one pair, faster than NumPy's calls for arrays of one."""
-        arrays: tuple[Any, ...] = (self.keys, self.begins)
-        keys, begins = (memoryview(array) for array in arrays)
-        width, shift, multiplier, word = self.width, self.shift, int(MULTIPLIER), (1 << 64) - 1
-
-        def find(parent: int, item: int) -> int:
-            key = parent * width + item
-            bucket = ((key * multiplier) & word) >> shift
-            for row in range(begins[bucket], begins[bucket + 1]):
-                if keys[row] == key:
-                    return row
-            return ABSENT
-
-        return find
 
     @property
     def shift(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -164,25 +164,6 @@ class Trie:
         index[:1], correction[:1] = first
         prior = np.cumsum((units + added)[:longest] + correction, axis=0) - correction
         return Trace(units, variance, index, prior, correction)
-
-    def walker(self, longest: int) -> Callable[[Sequence[int]], float]:
-        """Return a function that does the same for the codes of one context, faster than NumPy's calls."""
-        size = len(self.names)
-        levels: Any = self.suffixes[: max(longest - 1, 0)]
-        steps = [(level.pairs.finder(), memoryview(level.total)) for level in levels]
-
-        def walk(codes: Sequence[int]) -> float:
-            node, result = codes[0], 0.0
-            if node >= size:
-                return result
-            for (find, total), code in zip(steps, codes[1:], strict=False):
-                node = find(node, code) if code < size else ABSENT
-                if node < 0:
-                    return result
-                result = total[node]
-            return result
-
-        return walk
 
     @property
     def nbytes(self) -> int:
