@@ -38,6 +38,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance  # noqa: 
 from starlette.testclient import TestClient  # noqa: E402
 
 from raregram.serve.app import create_app  # noqa: E402
+from raregram.serve.handlers import THREADS  # noqa: E402
 from raregram.serve.limits import Limits  # noqa: E402
 from raregram.serve.metrics import Metrics  # noqa: E402
 from raregram.serve.registry import Registry  # noqa: E402
@@ -460,6 +461,12 @@ def test_a_busy_service_says_so(folder):
     assert {answer.status_code for answer in answers} == {200, 503}
     busy = next(answer for answer in answers if answer.status_code == 503)
     assert (busy.headers["retry-after"], busy.json()["error"]["code"]) == ("1", "busy")
+
+
+def test_a_busy_service_still_says_that_it_lives(folder):
+    with served_on(folder / "backoff.rgm", max_waiting=-THREADS) as client:
+        assert client.post("/api/score", json={"contexts": ["a b c"]}).status_code == 503
+        assert [client.get(path).status_code for path in ("/live", "/ready", "/metrics", "/")] == [200] * 4
 
 
 def test_headers_keep_others_out(client):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pyarrow as pa
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
@@ -21,7 +22,7 @@ from raregram.measure.rank import best_boundaries
 from raregram.measure.score import boundaries_of, boundary_scores, first_and_last, split_text
 from raregram.models.ratios import Floats
 from raregram.serve import schemas
-from raregram.serve.errors import DESCRIPTIONS, described, too_long
+from raregram.serve.errors import DESCRIPTIONS, RequestError, described, too_long
 from raregram.serve.files import SplitDocuments, split_request
 from raregram.serve.limits import Limits
 from raregram.serve.registry import Registry
@@ -30,6 +31,7 @@ from raregram.text.tokenize import PAD
 from raregram.text.words import class_ranges, rules
 
 ERRORS = described(*DESCRIPTIONS)
+THREADS = 4  # in which requests are handled, and files of the page read
 FEW = 64  # contexts
 FIELDS = ("target", "estimator", "n", "side", "kind", "pad", "tokenize", "lower")  # of a model's summary
 
@@ -47,6 +49,13 @@ class ServiceRequest(Request):
         """Parse the body strictly: Python's own parser takes NaN, and halves of surrogate pairs."""
         return orjson.loads(await self.body())
 
+    def check_threads(self) -> None:
+        """Raise if too many requests are handled or wait for a thread."""
+        threads = current_default_thread_limiter().statistics()
+        if threads.borrowed_tokens + threads.tasks_waiting >= THREADS + self.limits.max_waiting:
+            message = "too many requests are waiting: try again in a moment"
+            raise RequestError(503, "busy", message, {"Retry-After": "1"})
+
     def check(self) -> None:
         """Raise once the time is over: a thread cannot be stopped from outside."""
         if time.monotonic() > self.deadline:
@@ -61,7 +70,11 @@ class ServiceRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def handle_request(request: Request) -> Response:
-            return await handle(ServiceRequest(request.scope, request.receive))
+            request = ServiceRequest(request.scope, request.receive)
+            if request.method == "POST":
+                await request.body()  # FastAPI would take a client that leaves for one that sends no JSON
+                request.check_threads()
+            return await handle(request)
 
         return handle_request
 
@@ -86,10 +99,10 @@ async def score(body: schemas.ScoreRequest, request: ServiceRequest) -> Json:
 
 def _score(body: schemas.ScoreRequest, request: ServiceRequest) -> Json:
     scores = {}
-    for served in request.models.select(body.models):
+    for name, model in request.models.select(body.models).items():
         request.check()
-        log_ratio = served.model.log_ratio(body.contexts)
-        scores[served.name] = log_ratio if np.isfinite(log_ratio).all() else finite(log_ratio.tolist())
+        log_ratio = model.log_ratio(body.contexts)
+        scores[name] = log_ratio if np.isfinite(log_ratio).all() else finite(log_ratio.tolist())
     return Json({"scores": scores})
 
 
@@ -99,14 +112,14 @@ def texts(body: schemas.TextsRequest, request: ServiceRequest) -> Json:
     chosen = request.models.select(body.models)
     scored = []
     for text in body.texts:
-        items = {how: split_text(text, how) for how in {served.model.settings.tokenizer for served in chosen}}
+        items = {how: split_text(text, how) for how in {model.settings.tokenizer for model in chosen.values()}}
         scores = {}
-        for served in chosen:
-            own = items[served.model.settings.tokenizer]
-            found = boundary_scores(served.model, own, request.check)
+        for name, model in chosen.items():
+            own = items[model.settings.tokenizer]
+            found = boundary_scores(model, own, request.check)
             found = found if body.digits is None else found.round(body.digits)
-            first, last = first_and_last(served.model.settings, len(own))
-            scores[served.name] = _with_nulls(found, first, len(own) + 1 - last)
+            first, last = first_and_last(model.settings, len(own))
+            scores[name] = _with_nulls(found, first, len(own) + 1 - last)
         scored.append({"items": {str(how): len(some) for how, some in items.items()}, "scores": scores})
     return Json({"texts": scored})
 
@@ -195,12 +208,12 @@ def rank(body: schemas.RankRequest, request: ServiceRequest) -> Json:
 async def models(request: ServiceRequest) -> Json:
     """List the models."""
     listed = []
-    for served in request.models:
-        model, s = served.model, served.model.settings
-        fields = {field: getattr(s, field) for field in FIELDS}
-        fields |= dict(zip(("here", "elsewhere"), s.conditions, strict=True))
-        listed.append({"name": served.name, "settings": str(s), "interval": model.estimator.has_variance, **fields})
-    apart = any(served.model.settings.tokenize == "words" for served in request.models)
+    for name, model in request.models.select().items():
+        s = model.settings
+        here, elsewhere = s.conditions
+        fields = {field: getattr(s, field) for field in FIELDS} | {"here": here, "elsewhere": elsewhere}
+        listed.append({"name": name, "settings": str(s), "interval": model.estimator.has_variance, **fields})
+    apart = any(fields["tokenize"] == "words" for fields in listed)
     words = {"word": rules(), "classes": class_ranges()} if apart else None
     return Json({"version": __version__, "max_bytes": request.limits.max_bytes, "models": listed, "words": words})
 
@@ -208,7 +221,7 @@ async def models(request: ServiceRequest) -> Json:
 @router.get("/api/models/{name:path}", response_model=schemas.ModelResponse, responses=described(401, 404, 422, 503))
 def model(name: str, request: ServiceRequest) -> Json:
     """Describe a model."""
-    return Json(request.models.get(name).facts)
+    return Json({"name": name, **request.models.get(name).facts})
 
 
 @router.get("/live", response_model=schemas.Readiness)

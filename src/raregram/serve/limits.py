@@ -1,4 +1,4 @@
-"""What a service allows, and the middleware that guards it: hosts, token, size, time and number of requests."""
+"""What a service allows, and the middleware that guards it: host, token, size and time of requests."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import traceback
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from raregram.errors import ParameterError
@@ -20,21 +22,22 @@ from raregram.serve.metrics import Metrics
 
 log = logging.getLogger("raregram.serve")
 
-THREADS = 4  # in which requests are handled; others wait
 PAGES = {"/": "index.html", "/docs": "docs.html"}
 API = ("score", "texts", "explain", "changes", "rank", "models")
 NO_RESPONSE = 499  # the status in the metrics of requests whose client has disconnected
-HEADERS = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "permissions-policy": "camera=(), geolocation=(), microphone=()",
-}
-RAW_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+CONTENT_SECURITY_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = [
+    (b"content-security-policy", CONTENT_SECURITY_POLICY),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+]
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,6 @@ class Guard:
 
     def __init__(self, app: ASGIApp, limits: Limits, metrics: Metrics) -> None:
         self.app, self.limits, self.metrics = app, limits, metrics
-        self.under_way = 0  # requests that have arrived and have no response yet
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a request and pass it on; errors of the application are logged without their messages."""
@@ -69,17 +71,15 @@ class Guard:
             await self.app(scope, receive, send)
             return
         start, label = time.perf_counter(), route_label(scope["path"])
-        exchange = Exchange(self, receive, send, b"no-cache" if label == "page" else b"no-store")
+        exchange = Exchange(self.limits, receive, send, b"no-cache" if label == "page" else b"no-store")
         try:
             self._check(scope["method"], scope["path"], label, dict(scope["headers"]))
             async with asyncio.timeout(self.limits.timeout) as exchange.timer:
                 await self.app(scope, exchange.receive, exchange.send)
         except Exception as error:
-            cause = exchange.cause(error)
-            if exchange.status == NO_RESPONSE:
-                await error_response(cause)(scope, receive, exchange.send)
+            if (response := exchange.response_to(error)) is not None:
+                await response(scope, receive, exchange.send)
         finally:
-            self.under_way -= exchange.arrived
             self.metrics.observe(label, exchange.status, time.perf_counter() - start)
 
     def _check(self, method: str, path: str, label: str, headers: dict[bytes, bytes]) -> None:
@@ -103,32 +103,23 @@ class Guard:
 class Exchange:
     """One request and its response: counts what arrives, adds headers, and knows how far it came."""
 
-    def __init__(self, guard: Guard, receive: Receive, send: Send, cache_control: bytes) -> None:
-        self.guard, self._receive, self._send = guard, receive, send
-        self.headers = [*RAW_HEADERS, (b"cache-control", cache_control)]
+    def __init__(self, limits: Limits, receive: Receive, send: Send, cache_control: bytes) -> None:
+        self.limits, self._receive, self._send = limits, receive, send
+        self.headers = [*HEADERS, (b"cache-control", cache_control)]
         self.timer: asyncio.Timeout | None = None  # while it runs
-        self.size, self.arrived, self.left, self.status = 0, False, False, NO_RESPONSE
+        self.size, self.arrived, self.status = 0, False, NO_RESPONSE
 
     async def receive(self) -> Message:
-        """Receive a part of the body; raise if it is too large, or if too many requests are under way."""
-        message, limits = await self._receive(), self.guard.limits
-        if message["type"] == "http.disconnect":
-            self.left = True
+        """Receive a part of the body."""
+        message = await self._receive()
         self.size += len(message.get("body", b""))
-        if self.size > limits.max_bytes:  # in chunks, without a content length
-            raise _too_large(limits.max_bytes)
-        if not self.arrived and not self.left and not message.get("more_body", False):
-            if self.guard.under_way >= THREADS + limits.max_waiting:
-                busy = "too many requests are waiting: try again in a moment"
-                raise RequestError(503, "busy", busy, {"Retry-After": "1"})
-            self.arrived = True
-            self.guard.under_way += 1
+        if self.size > self.limits.max_bytes:  # in chunks, without a content length
+            raise _too_large(self.limits.max_bytes)
+        self.arrived = not message.get("more_body", False)
         return message
 
     async def send(self, message: Message) -> None:
         """Send a part of the response; from its start on it may take as long as the client needs."""
-        if self.left and self.status == NO_RESPONSE:
-            return
         if message["type"] == "http.response.start":
             if self.timer is not None:
                 self.timer.reschedule(None)
@@ -136,18 +127,19 @@ class Exchange:
             message["headers"] = [*message["headers"], *self.headers]
         await self._send(message)
 
-    def cause(self, error: Exception) -> Exception:
-        """Return the error to respond with; log one that is a fault of the service."""
-        timer, self.timer, seconds = self.timer, None, self.guard.limits.timeout
+    def response_to(self, error: Exception) -> Response | None:
+        """Return the response to an error, if it can still be sent; log one that is a fault of the service."""
+        timer, self.timer, seconds = self.timer, None, self.limits.timeout
+        if isinstance(error, ClientDisconnect):
+            return None
         if timer is not None and timer.expired():
-            if self.arrived:
-                return too_long(seconds)
-            return RequestError(408, "too_slow", f"the request did not arrive within {seconds:g} s: send it again")
-        if not isinstance(error, RequestError):
+            late = f"the request did not arrive within {seconds:g} s: send it again"
+            error = too_long(seconds) if self.arrived else RequestError(408, "too_slow", late)
+        elif not isinstance(error, RequestError):
             # Without the message, which may quote a text.
             frame = traceback.extract_tb(error.__traceback__)[-1]
             log.error("%s at %s, line %s", type(error).__name__, frame.name, frame.lineno)
-        return error
+        return error_response(error) if self.status == NO_RESPONSE else None
 
 
 def route_label(path: str) -> str:
