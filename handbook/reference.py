@@ -177,9 +177,8 @@ def commands_page() -> str:
 def service_page(models: tuple[str, ...]) -> str:
     """Return the page of the HTTP service, from its OpenAPI description."""
     from raregram.serve.app import create_app
-    from raregram.serve.options import ServeOptions
 
-    api = create_app(ServeOptions(models)).openapi()
+    api = create_app(models).openapi()
     parts = [f"# HTTP service\n\n{api['info'].get('description', '')}\n\n{SERVICE}\n"]
     for path, methods in api["paths"].items():
         for method, operation in methods.items():

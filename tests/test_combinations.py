@@ -55,7 +55,6 @@ from raregram.corpus.formats import csv as csv_format
 from raregram.errors import InputError, RaregramWarning
 from raregram.measure.evaluate import evaluate
 from raregram.serve.metrics import Metrics
-from raregram.serve.options import ServeOptions
 from raregram.serve.registry import Registry
 from raregram.show import write as writing
 from raregram.text import shapes
@@ -580,7 +579,7 @@ def test_whatever_a_model_file_becomes_the_last_good_one_answers(states):
         path = Path(folder, "m.rgm")
         STATES["good"](path)
         metrics, lam, last, failures = Metrics(), 1e-3, "good", 0
-        registry = Registry(ServeOptions(models=(str(path),)), metrics)
+        registry = Registry([path], metrics)
         for state in states:
             STATES[state](path)
             if state != "gone":

@@ -29,7 +29,7 @@ from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
 from raregram.serve.app import create_app  # noqa: E402
-from raregram.serve.options import ServeOptions  # noqa: E402
+from raregram.serve.limits import Limits  # noqa: E402
 
 TEXT = "She said that the talks in Rome with Ann were good and that Bob was in Oslo"
 MINUS = "\u2212"
@@ -60,9 +60,9 @@ def models(tmp_path_factory):
 
 
 @contextmanager
-def running(*models, **options):
+def running(*models, **limits):
     """Run a service in a thread, and give its address."""
-    app = create_app(ServeOptions(models=models, **options))
+    app = create_app(models, Limits(**limits))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False))
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -7,6 +7,7 @@ import base64
 import gzip
 import json
 import logging
+import os
 import re
 import shutil
 import signal
@@ -37,8 +38,9 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance  # noqa: 
 from starlette.testclient import TestClient  # noqa: E402
 
 from raregram.serve.app import create_app  # noqa: E402
+from raregram.serve.handlers import THREADS  # noqa: E402
+from raregram.serve.limits import Limits  # noqa: E402
 from raregram.serve.metrics import Metrics  # noqa: E402
-from raregram.serve.options import ServeOptions  # noqa: E402
 from raregram.serve.registry import Registry  # noqa: E402
 
 RAREGRAM = Path(sys.executable).with_name("raregram")
@@ -102,13 +104,13 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def options(folder):
-    return ServeOptions(models=tuple(str(folder / f"{name}.rgm") for name in MODELS), max_bytes=300_000, poll=0.05)
+def paths(folder):
+    return [folder / f"{name}.rgm" for name in MODELS]
 
 
 @pytest.fixture(scope="module")
-def client(options):
-    with TestClient(create_app(options), base_url="http://127.0.0.1") as client:
+def client(paths):
+    with served_on(*paths, max_bytes=300_000, poll=0.05) as client:
         yield client
 
 
@@ -132,10 +134,9 @@ def post(client, route, **request):
     return client.post(f"/api/{route}", json=request).json()
 
 
-def served_on(*models, **options):
+def served_on(*models, poll=1.0, **limits):
     """Return a client of a service; inside a `with` it also watches its files."""
-    options = ServeOptions(models=tuple(map(str, models)), **options)
-    return TestClient(create_app(options), base_url="http://127.0.0.1")
+    return TestClient(create_app(models, Limits(**limits), poll), base_url="http://127.0.0.1")
 
 
 def metric(client, name):
@@ -462,6 +463,12 @@ def test_a_busy_service_says_so(folder):
     assert (busy.headers["retry-after"], busy.json()["error"]["code"]) == ("1", "busy")
 
 
+def test_a_busy_service_still_says_that_it_lives(folder):
+    with served_on(folder / "backoff.rgm", max_waiting=-THREADS) as client:
+        assert client.post("/api/score", json={"contexts": ["a b c"]}).status_code == 503
+        assert [client.get(path).status_code for path in ("/live", "/ready", "/metrics", "/")] == [200] * 4
+
+
 def test_headers_keep_others_out(client):
     for path in ("/", "/api/models", "/static/style.css", "/nothing"):
         headers = client.get(path).headers
@@ -478,9 +485,9 @@ def test_headers_keep_others_out(client):
     assert client.get("/static/app.py").status_code == 404
 
 
-def test_a_token_is_wanted_by_everything_but_the_page(options):
-    secret = ServeOptions(models=options.models[:1], token="s3cret", hosts=("names.example",))
-    with TestClient(create_app(secret), base_url="http://names.example") as client:
+def test_a_token_is_wanted_by_everything_but_the_page(paths):
+    secret = create_app(paths[:1], Limits(token="s3cret", hosts=("names.example",)))
+    with TestClient(secret, base_url="http://names.example") as client:
         for path in ("/api/models", "/metrics", "/openapi.json", "/nothing"):
             answer = client.get(path)
             assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
@@ -490,12 +497,12 @@ def test_a_token_is_wanted_by_everything_but_the_page(options):
         assert client.get("/api/models", headers={"Authorization": "Bearer s3cret"}).status_code == 200
 
 
-def test_no_text_is_kept_or_logged(options, monkeypatch, caplog):
+def test_no_text_is_kept_or_logged(paths, monkeypatch, caplog):
     def failing(model, context):
         raise RuntimeError(f"cannot explain {context}")
 
     monkeypatch.setattr(rg.Model, "explain", failing)
-    with caplog.at_level(logging.DEBUG), served_on(options.models[0]) as client:
+    with caplog.at_level(logging.DEBUG), served_on(paths[0]) as client:
         answer = client.post("/api/explain", json={"context": "Confidential and private", "model": "backoff"})
         assert (answer.status_code, answer.json()["error"]["code"]) == (500, "failed")
         client.post("/api/score", json={"contexts": ["Confidential and private"] * 200})
@@ -506,12 +513,12 @@ def test_no_text_is_kept_or_logged(options, monkeypatch, caplog):
     assert not [record for record in caplog.records if "Confidential" in record.getMessage()]
 
 
-def test_words_that_a_model_does_not_hold_are_looked_at_again_each_time(options, monkeypatch):
+def test_words_that_a_model_does_not_hold_are_looked_at_again_each_time(paths, monkeypatch):
     """Their shapes are not remembered: that would keep words of texts, and very long ones would fill the memory."""
     seen = []
     plain = shapes.word_shape
     monkeypatch.setitem(shapes.SHAPES, "words", lambda word: seen.append(word) or plain(word))
-    with TestClient(create_app(options), base_url="http://127.0.0.1") as client:
+    with served_on(*paths) as client:
         for _ in range(2):
             client.post("/api/score", json={"contexts": ["in Xanadu today"], "models": ["backoff"]})
             client.post("/api/score", json={"contexts": ["in Xanadu today"] * 200, "models": ["backoff"]})
@@ -588,7 +595,7 @@ def test_a_model_of_another_target_does_not_answer_in_the_name_of_the_first(fold
     first, second = tmp_path / "first.rgm", tmp_path / "second.rgm"
     shutil.copy(folder / "backoff.rgm", first)
     shutil.copy(folder / "selective.rgm", second)
-    registry = Registry(ServeOptions(models=(str(first), str(second))), Metrics())
+    registry = Registry([first, second], Metrics())
     known = registry.get("backoff")
     for target, name in (("PER", "PER"), ("selective", "selective (first)")):
         fitted("bare", target).save(first)
@@ -617,10 +624,35 @@ def test_models_have_names_that_differ(folder, tmp_path):
         served_on(tmp_path / "c.rgm")
 
 
+def test_a_server_of_ones_own_serves_what_the_environment_names(paths, monkeypatch):
+    monkeypatch.setenv("RAREGRAM_MODELS", os.pathsep.join(map(str, paths[:2])))
+    monkeypatch.setenv("RAREGRAM_TOKEN", "s3cret")
+    client = TestClient(create_app(), base_url="http://127.0.0.1")
+    assert client.get("/ready").json()["models"] == list(MODELS)[:2]
+    assert client.get("/api/models").status_code == 401
+    monkeypatch.delenv("RAREGRAM_MODELS")
+    with pytest.raises(rg.errors.ParameterError, match="model file"):
+        create_app()
+
+
+def test_processes_share_their_metrics(paths, tmp_path):
+    """Each in its own files of a folder that prometheus_client knows by an environment variable."""
+    script = (
+        "from starlette.testclient import TestClient; from raregram.serve.app import create_app\n"
+        "client = TestClient(create_app(), base_url='http://127.0.0.1')\n"
+        "client.post('/api/score', json={'contexts': ['a b c']}); print(client.get('/metrics').text)"
+    )
+    env = {**os.environ, "RAREGRAM_MODELS": str(paths[0]), "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    for asked in (1, 2):
+        done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
+        assert f'raregram_requests_total{{route="score",status="200"}} {asked}.0' in done.stdout
+        assert "raregram_models 1.0" in done.stdout
+
+
 @pytest.mark.parametrize("mode", ["POSITIVE", "NEGATIVE"])
-def test_the_service_does_what_its_description_says(options, mode):
+def test_the_service_does_what_its_description_says(paths, mode):
     """Requests made from the OpenAPI description, valid and invalid: responses must be as described."""
-    served = create_app(ServeOptions(models=options.models[:1], max_bytes=100_000, hosts=("testserver",)))
+    served = create_app(paths[:1], Limits(max_bytes=100_000, hosts=("testserver",)))
     schema = schemathesis.openapi.from_asgi("/openapi.json", served)
     operations = [result.ok() for result in schema.get_all_operations()]
     assert len(operations) == 10
@@ -644,9 +676,8 @@ def ask(url, question=None):
         return json.load(answer)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_the_command_serves_and_stops(folder, workers):
-    command = [RAREGRAM, "serve", folder / "backoff.rgm", "--port", "0", "--workers", workers, "--no-browser"]
+def test_the_command_serves_and_stops(folder):
+    command = [RAREGRAM, "serve", folder / "backoff.rgm", "--port", "0", "--no-browser"]
     with subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True) as process:
         try:
             url = re.search(r"http://127\.0\.0\.1:\d+/", process.stderr.readline())[0]
@@ -655,7 +686,7 @@ def test_the_command_serves_and_stops(folder, workers):
             assert response["scores"]["backoff"] == fitted("backoff").log_ratio(["talks in Oslo"]).tolist()
             for _ in range(9):
                 ask(url + "api/score", {"contexts": ["talks in Oslo"]})
-            with urllib.request.urlopen(url + "metrics", timeout=20) as answer:  # of all workers
+            with urllib.request.urlopen(url + "metrics", timeout=20) as answer:
                 assert 'raregram_requests_total{route="score",status="200"} 10.0' in answer.read().decode()
         finally:
             process.send_signal(signal.SIGINT)
@@ -676,8 +707,8 @@ def is_up(url):
         (["nothing.rgm"], 1, "nothing.rgm does not exist"),
         (["M", "--host", "256.1.1.1"], 1, "cannot listen at 256.1.1.1, port 8000"),
         (["M", "--max-request", "much"], 2, "must be a size such as 512MB"),
-        (["M", "--token", "a b"], 2, "--token takes plain letters"),
-        (["M", "--time-limit", "0"], 2, "--time-limit takes a number of seconds above 0"),
+        (["M", "--token", "a b"], 2, "token takes plain letters"),
+        (["M", "--time-limit", "0"], 2, "number of seconds above 0"),
     ],
 )
 def test_wrong_calls_are_named(folder, arguments, code, message):

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
 import socket
 import sys
-import tempfile
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from raregram.cli.command import argument, option
 from raregram.cli.options import described, parse_bytes
 from raregram.cli.printing import say
-from raregram.errors import FileError, MissingExtraError, ParameterError
+from raregram.errors import FileError, MissingExtraError
 from raregram.remote import local_path
 
-if TYPE_CHECKING:
-    from raregram.serve.options import ServeOptions
-
 INSTALL = "the service needs FastAPI, uvicorn, orjson and prometheus_client: pip install 'raregram[serve]'"
-QUIET: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False, "date_header": False}
 
 
 def serve(
@@ -30,7 +26,6 @@ def serve(
         str | None,
         described(help="A secret that requests must send as bearer token. [default: none]", envvar="RAREGRAM_TOKEN"),
     ] = None,
-    workers: Annotated[int, option(help="Number of worker processes.", min=1)] = 1,
     max_request: Annotated[str, option(help="Maximum size of a request.")] = "8MB",
     time_limit: Annotated[float, option(help="Timeout of a request in seconds.")] = 30.0,
     allow_host: Annotated[
@@ -46,41 +41,22 @@ def serve(
 
     Example: raregram serve loc.rgm per.rgm
     """
-    if not time_limit > 0:
-        raise ParameterError(f"--time-limit takes a number of seconds above 0, got {time_limit:g}")
-    if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
-        raise ParameterError("--token takes plain letters, digits and signs without spaces")
     try:
         import uvicorn
 
-        from raregram.serve.app import create_app, log_to_standard_error
+        from raregram.serve.app import create_app
+        from raregram.serve.limits import Limits
     except ImportError as error:
         raise MissingExtraError(INSTALL) from error
-    from raregram.serve.metrics import FOLDER
-    from raregram.serve.options import ServeOptions
-
-    options = ServeOptions(
-        models=tuple(str(local_path(path).absolute()) for path in model_files),
-        token=token,
-        max_bytes=parse_bytes(max_request, "max_request", "serve"),
-        timeout=time_limit,
-        hosts=tuple(allow_host or ()),
-        workers=workers,
-    )
-    log_to_standard_error()
-    app = create_app(options)  # raises here, and not in a worker, if a file is no model
+    max_bytes = parse_bytes(max_request, "max_request", "serve")
+    limits = Limits(token, tuple(allow_host or ()), max_bytes, time_limit)
+    logging.basicConfig(format="raregram: %(message)s", level=logging.WARNING)
+    logging.getLogger("raregram.serve").setLevel(logging.INFO)  # reloads of models
+    app = create_app([local_path(path).absolute() for path in model_files], limits)
+    config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False, date_header=False)
     with _listen(host, port) as listener:
-        port = listener.getsockname()[1]
-        if workers == 1:
-            _announce(options, host, port, browser)
-            uvicorn.Server(uvicorn.Config(app, **QUIET)).run(sockets=[listener])
-            return
-    options.to_environment()
-    with tempfile.TemporaryDirectory(prefix="raregram-") as folder:
-        os.environ[FOLDER] = folder
-        _announce(options, host, port, browser)
-        factory = "raregram.serve.app:from_environment"
-        uvicorn.run(factory, factory=True, host=host, port=port, workers=workers, **QUIET)
+        _announce(host, listener.getsockname()[1], token, browser)
+        uvicorn.Server(config).run(sockets=[listener])
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -92,20 +68,19 @@ def _listen(host: str, port: int) -> socket.socket:
         raise FileError(f"cannot listen at {host}, port {port}: {error.strerror}; try another --port") from None
 
 
-def _announce(options: ServeOptions, host: str, port: int, browser: bool) -> None:
+def _announce(host: str, port: int, token: str | None, browser: bool) -> None:
     """Print the address of the page, and open it in a browser if there is a screen."""
     shown = f"[{host}]" if ":" in host else host
-    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else shown
-    url = f"http://{shown}:{port}/"
+    url = f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else shown}:{port}/"
     say(f"raregram: {url} (API: {url}docs); stop it with Ctrl-C")
-    if options.token is None and not _is_loopback(host):
+    if token is None and not _is_loopback(host):
         say("raregram: anyone who can reach this address can use the service: --token restricts it")
     screen = sys.platform in ("darwin", "win32") or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
     if browser and screen and sys.stderr.isatty():
         import webbrowser
 
         # No browser sends what follows the #, so the token stays out of logs.
-        webbrowser.open(url if options.token is None else f"{url}#token={options.token}")
+        webbrowser.open(url if token is None else f"{url}#token={token}")
 
 
 def _is_loopback(host: str) -> bool:

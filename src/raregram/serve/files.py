@@ -13,69 +13,64 @@ from raregram.corpus.documents import BufferedFile, Documents
 from raregram.corpus.formats import read_documents
 from raregram.counts.encode import split_documents
 from raregram.counts.table import Ints
-from raregram.errors import InputError
+from raregram.errors import InputError, ParameterError
 from raregram.measure.score import split_text
 from raregram.models.base import Settings
 from raregram.models.model import Model
+from raregram.serve.schemas import RankRequest
 
 UNPACKED = 8  # bytes of documents for a byte that a request may have: compressed files hold more than they weigh
 
 
 @dataclass(frozen=True)
-class Split:
-    """Some documents, split into items that follow each other."""
+class SplitDocuments:
+    """Some documents of a request, split into items."""
 
-    items: pa.Array  # string, maybe as a dictionary
-    lengths: Ints  # how many items each document has
-    first: int = 0  # the number of the first document
-    documents: Documents | None = None  # where they come from; None: a text without a name
-
-    @property
-    def numbers(self) -> range:
-        """The numbers of the documents, counted from 0 through all of the request."""
-        return range(self.first, self.first + len(self.lengths))
+    numbers: range  # of the documents, counted from 0 through all of the request
+    source: Documents | None  # where they come from; None: a text without a name
+    items: pa.Array  # string, maybe as a dictionary: of all documents, one after the other
+    lengths: Ints  # (documents,) number of items
 
     def context(self, number: int, position: int, settings: Settings) -> list[str]:
         """Return the items of a document that a model sees from a boundary."""
-        start = int(self.lengths[: number - self.first].sum())
-        items = self.items[start : start + int(self.lengths[number - self.first])]
-        low, high = (
-            (position - settings.n, position) if settings.side == "left" else (position, position + settings.n)
-        )
-        found: list[str] = items[max(low, 0) : high].to_pylist()
+        row = number - self.numbers.start
+        start = int(self.lengths[:row].sum())
+        items = self.items[start : start + int(self.lengths[row])]
+        first = position - settings.n if settings.side == "left" else position
+        found: list[str] = items[max(first, 0) : first + settings.n].to_pylist()
         return found
 
     def name(self, number: int) -> str | None:
         """Return the id of a document, or where it stands in its file."""
-        if self.documents is None:
+        if self.source is None:
             return None
-        row = number - self.first
-        identifier = None if self.documents.ids is None else self.documents.ids[row].as_py()
-        location = self.documents.location(row)
-        return identifier or (f"{location.unit} {location.first}" if location.unit else location.source)
+        row = number - self.numbers.start
+        place = self.source.location(row)
+        identifier = None if self.source.ids is None else self.source.ids[row].as_py()
+        return identifier or (f"{place.unit} {place.first}" if place.unit else place.source)
 
 
-def from_text(text: str, model: Model) -> Iterator[Split]:
-    """Yield a text as one document."""
-    items = split_text(text, model.settings.tokenizer)
-    yield Split(items, np.array([len(items)]))
-
-
-def from_file(name: str, content: bytes, model: Model, max_bytes: int) -> Iterator[Split]:
-    """Yield the documents of a file, in any format that `raregram count` reads.
+def split_request(request: RankRequest, model: Model, max_bytes: int) -> Iterator[SplitDocuments]:
+    """Yield the documents of a request, of a file in any format that `raregram count` reads.
 
     Args:
-        name: the file's name, which tells its format where the content does not; nothing is opened by it.
-        content: what the file holds.
+        request: with a text, or with a file. The file's name tells its format where the content does not; nothing is
+            opened by it.
         model: the model whose items are wanted.
-        max_bytes: the size of a request; what unpacks to many times as much is refused.
+        max_bytes: the size of a request; a file that unpacks to many times as much is refused.
     """
-    file = BufferedFile(re.split(r"[/\\]", name)[-1] or "the file", content)
-    size, first = 0, 0
-    for documents in read_documents(file):
-        items, lengths = split_documents(documents, model.splitter)
-        size += documents.content.nbytes
-        if size > UNPACKED * max_bytes:
-            raise InputError(f"{file} unpacks to more than {UNPACKED * max_bytes:,} bytes: use raregram rank")
-        yield Split(items, lengths, first, documents)
-        first += len(lengths)
+    if (request.text is None) == (request.file is None):
+        raise ParameterError("send either a text or a file")
+    if request.text is not None:
+        items = split_text(request.text, model.settings.tokenizer)
+        yield SplitDocuments(range(1), None, items, np.array([len(items)]))
+    if request.file is not None:
+        file = BufferedFile(re.split(r"[/\\]", request.file_name)[-1] or "the file", request.file)
+        size, first = 0, 0
+        for documents in read_documents(file):
+            items, lengths = split_documents(documents, model.splitter)
+            size += documents.content.nbytes
+            if size > UNPACKED * max_bytes:
+                raise InputError(f"{file} unpacks to more than {UNPACKED * max_bytes:,} bytes: use raregram rank")
+            yield SplitDocuments(range(first, first + len(lengths)), documents, items, lengths)
+            first += len(lengths)

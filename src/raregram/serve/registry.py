@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,63 +14,56 @@ from raregram.errors import FileError, ParameterError, RaregramError, printable
 from raregram.models.model import Model
 from raregram.serve.errors import RequestError
 from raregram.serve.metrics import Metrics
-from raregram.serve.options import ServeOptions
 from raregram.show.describe import file_facts, model_facts, strongest_by_position
 from raregram.show.heatmap import model_names
 
 log = logging.getLogger("raregram.serve")
-Stamp = tuple[int, int, int]  # time, size and inode: changes with the file
 
 
-class ForgetfulModel(Model):
-    """A model that keeps no words of the texts that it scores."""
+class ContextModel(Model):
+    """A model whose errors speak of contexts, as the service does."""
 
     noun = "context"
 
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model with its name, as it was read from its file."""
+    """A model as it was read from its file."""
 
-    name: str
     path: Path
     model: Model
     file_facts: dict[str, Any]  # of the file that was read; it may have been replaced since
+
+    @classmethod
+    def read(cls, path: Path) -> ServedModel:
+        """Read a model file."""
+        model = ContextModel.load(path)
+        model.prepare()
+        return cls(path, model, file_facts(path))
 
     @cached_property
     def facts(self) -> dict[str, Any]:
         """The full description of the model."""
         return {
-            "name": self.name,
             **model_facts(self.model, self.path, self.file_facts),
             "file": self.path.name,  # without the folder, which is private
             "pad": self.model.settings.pad,
             "strongest_by_position": strongest_by_position(self.model),
         }
 
-    @property
-    def has_interval(self) -> bool:
-        """Whether the estimator has intervals."""
-        return self.model.estimator.has_variance
-
 
 class Registry:
     """The models of a service. A request keeps the model that it started with, even if its file is replaced."""
 
-    def __init__(self, options: ServeOptions, metrics: Metrics) -> None:
-        if not options.models:
+    def __init__(self, files: Sequence[str | Path], metrics: Metrics) -> None:
+        if not files:
             raise ParameterError("name at least one model file to serve")
-        self.options, self.metrics = options, metrics
-        paths = [Path(path) for path in options.models]
-        stamps = [_stamp(path) for path in paths]  # before reading, so that no change is missed
-        read = [(path, *_read(path)) for path in paths]
-        names = _names(paths, [model for _, model, _ in read])
-        self._models = {name: ServedModel(name, *found) for name, found in zip(names, read, strict=True)}
-        self._stamps = dict(zip(names, stamps, strict=True))
-        metrics.models.set(len(names))
-
-    def __iter__(self) -> Iterator[ServedModel]:
-        return iter(self._models.values())
+        stamps = [_stamp(Path(file)) for file in files]  # before reading, so that no change is missed
+        read = [ServedModel.read(Path(file)) for file in files]
+        self._models = dict(zip(_names(read), read, strict=True))
+        self._stamps = dict(zip(self._models, stamps, strict=True))
+        self.metrics = metrics
+        metrics.models.set(len(read))
 
     @property
     def names(self) -> list[str]:
@@ -80,50 +73,50 @@ class Registry:
     def get(self, name: str) -> ServedModel:
         """Return a model; an unknown name is an error that lists the known ones."""
         if name not in self._models:
-            known = ", ".join(map(repr, self.names))
+            known = ", ".join(map(repr, self._models))
             raise RequestError(404, "unknown_model", f"there is no model {name!r}; there is {known}")
         return self._models[name]
 
-    def select(self, names: Sequence[str] | None) -> list[ServedModel]:
-        """Return some models, each once; all of them for None."""
-        return list(self) if names is None else [self.get(name) for name in dict.fromkeys(names)]
+    def select(self, names: Sequence[str] | None = None) -> dict[str, Model]:
+        """Return some models by name; all of them for None."""
+        return {name: self.get(name).model for name in (self._models if names is None else names)}
 
     def refresh(self) -> None:
         """Reload files that have changed; where that fails, the model stays as it was."""
-        for served in list(self):
+        for name, served in self._models.items():
             stamp = _stamp(served.path)
-            if stamp == self._stamps[served.name]:
+            if stamp == self._stamps[name]:
                 continue
-            self._stamps[served.name] = stamp
+            self._stamps[name] = stamp
             try:
-                found = ServedModel(served.name, served.path, *_read(served.path))
-                models = {**self._models, served.name: found}
-                self._check_names(models)
+                self._models = self._reload(name)
             except Exception as error:  # whatever is wrong with a file, the service continues
                 self.metrics.reload_failures.inc()
                 message = error if isinstance(error, RaregramError) else f"{served.path}: {type(error).__name__}"
-                log.warning("%s; the model %s stays as it was", printable(str(message)), printable(served.name))
-                continue
-            self._models = models
-            self.metrics.reloads.inc()
-            log.info("the model %s was read again", printable(served.name))
+                log.warning("%s; the model %s stays as it was", printable(str(message)), printable(name))
+            else:
+                self.metrics.reloads.inc()
+                log.info("the model %s was read again", printable(name))
 
-    def _check_names(self, models: dict[str, ServedModel]) -> None:
-        """Raise if a model's file now holds one that goes by another name, such as that of another target."""
-        found = list(models.values())
-        names = _names([served.path for served in found], [served.model for served in found])
-        for served, name in zip(found, names, strict=True):
-            if name != served.name:
-                raise FileError(f"{served.path} holds the model {name} now: start the service again to serve it")
+    def _reload(self, name: str) -> dict[str, ServedModel]:
+        """Return the models with one read again; raise if its name has changed, as with another target."""
+        path = self._models[name].path
+        models = {**self._models, name: ServedModel.read(path)}
+        names = _names(models.values())
+        if names != self.names:
+            new = names[self.names.index(name)]
+            raise FileError(f"{path} holds the model {new} now: start the service again to serve it")
+        return models
 
-    async def watch(self) -> None:
-        """Refresh every `poll` seconds."""
+    async def watch(self, seconds: float) -> None:
+        """Look for changed files again and again."""
         while True:
-            await asyncio.sleep(self.options.poll)
+            await asyncio.sleep(seconds)
             await asyncio.to_thread(self.refresh)
 
 
-def _stamp(path: Path) -> Stamp | None:
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """Return time, size and inode of a file, which change with it; None if it is gone."""
     try:
         found = path.stat()
     except OSError:
@@ -131,17 +124,12 @@ def _stamp(path: Path) -> Stamp | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _read(path: Path) -> tuple[Model, dict[str, Any]]:
-    model = ForgetfulModel.load(path)
-    model.prepare()
-    return model, file_facts(path)
-
-
-def _names(paths: Sequence[Path], models: Sequence[Model]) -> list[str]:
+def _names(models: Collection[ServedModel]) -> list[str]:
     """Name models by their targets; those of the same target also by their files."""
-    targets = [model.settings.target for model in models]
+    settings = [served.model.settings for served in models]
+    targets = [s.target for s in settings]
     names = [
-        target if targets.count(target) == 1 else f"{target} ({path.stem})"
-        for target, path in zip(targets, paths, strict=True)
+        s.target if targets.count(s.target) == 1 else f"{s.target} ({served.path.stem})"
+        for s, served in zip(settings, models, strict=True)
     ]
-    return names if len(set(names)) == len(names) else model_names([model.settings for model in models])
+    return names if len(set(names)) == len(names) else model_names(settings)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError
-
-from raregram.serve.errors import RequestError
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field
 
 MANY = 100_000  # contexts or texts in one request
 Number = float | Literal["inf", "-inf", "nan"]  # JSON has no infinity; "nan" is no evidence
@@ -24,22 +22,6 @@ class RequestBody(BaseModel):
     """The JSON body of a request; unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-
-    @classmethod
-    def parse(cls, body: bytes) -> RequestBody:
-        """Return a validated request; the message of an error names the field and quotes nothing of the body."""
-        try:
-            return cls.model_validate_json(body)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        if first["type"] == "json_invalid":
-            raise RequestError(400, "not_json", f"the body is not valid JSON. {first['msg']}")
-        fields = list(cls.model_fields)  # beside them, pydantic's location names the types that it tried
-        location = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in fields)
-        message = first["msg"]
-        if first["type"] == "extra_forbidden":
-            message = f"there is no such field; there is {', '.join(fields)}"
-        raise RequestError(422, "wrong_request", f"{location or 'the request'}: {message}")
 
 
 class ScoreRequest(RequestBody, json_schema_extra={"examples": [{"contexts": [CONTEXT]}]}):
@@ -143,7 +125,7 @@ class RankRequest(RequestBody, json_schema_extra={"examples": [{"text": TEXT, "m
     """A text or a file whose best boundaries are wanted."""
 
     text: str | None = Field(None, description="One document; or else a file.")
-    file: Base64Bytes | None = Field(
+    file: Annotated[Base64Bytes, Field(strict=False)] | None = Field(
         None, description="The bytes of a file in any format that `raregram count` reads, in Base64."
     )
     file_name: Annotated[str, Field(max_length=1000)] = Field(

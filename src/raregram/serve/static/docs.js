@@ -15,8 +15,8 @@ async function start() {
 }
 
 function draw(path, method, operation, described) {
-  const schema = operation.requestBody?.content["application/json"].schema;
-  const response = operation.responses["200"]?.content?.["application/json"]?.schema;
+  const schema = resolve(operation.requestBody?.content["application/json"].schema, described);
+  const response = resolve(operation.responses["200"]?.content?.["application/json"]?.schema, described);
   const result = make("pre", { hidden: true, "aria-live": "polite" });
   const body = schema ? make("textarea", { rows: 4, spellcheck: "false", "aria-label": "The request" }) : null;
   if (body) body.value = JSON.stringify(schema.examples?.[0] ?? {}, null, 2);
@@ -34,7 +34,7 @@ function draw(path, method, operation, described) {
     make("h2", {}, make("span", { class: "method" }, method.toUpperCase()), path),
     make("p", {}, operation.summary === operation.description || !operation.description ? operation.summary : operation.description),
     schema ? make("details", {}, make("summary", { class: "soft" }, "request"), make("pre", {}, JSON.stringify(schema, null, 1))) : "",
-    response ? make("details", {}, make("summary", { class: "soft" }, "response"), make("pre", {}, JSON.stringify(resolve(response, described), null, 1))) : "",
+    response ? make("details", {}, make("summary", { class: "soft" }, "response"), make("pre", {}, JSON.stringify(response, null, 1))) : "",
     problems.length ? make("details", {}, make("summary", { class: "soft" }, "errors"), make("ul", {}, problems.map(([status, said]) => make("li", {}, `${status}: ${said.description}`)))) : "",
     body ?? (path.includes("{") ? target : ""),
     make("p", {}, make("button", { type: "button", class: "small", onclick: go }, "Try")), result);
@@ -42,7 +42,7 @@ function draw(path, method, operation, described) {
 
 // The schema that a reference names, one level deep.
 function resolve(schema, described) {
-  const name = schema.$ref?.split("/").at(-1);
+  const name = schema?.$ref?.split("/").at(-1);
   return name ? described.components.schemas[name] : schema;
 }
 

@@ -36,8 +36,8 @@ DIGITS = {
     "q": ".3g", "simple_maths": ".3g", "odds_ratio": ".3g",
 }  # fmt: skip
 AS_THEY_ARE = ("ngram", "length", "f_a", "f_b", "documents_a", "documents_b", "kind", "repeats")
-STYLES = ("serve/static/style.css", "show/comparison/page.css")  # the explorer's looks, and what is added
-SCRIPTS = ("serve/static/dom.js", "show/comparison/page.js")
+STYLES = ("show/static/style.css", "show/comparison/page.css")  # the looks of all pages, and what is added
+SCRIPTS = ("show/static/dom.js", "show/comparison/page.js")
 
 
 def page(comparison: Comparison, lines: Lines, max_bytes: int = MOST_BYTES) -> str:
