@@ -185,12 +185,11 @@ class Model:
         for part in self._parts(codes):
             score = estimator.score(part)
             margin = intervals.half_width(factor * estimator.variance(part), float(level))
-            middle, *ends = (self._calibrated(score + side * margin, part) for side in (0, -1, 1))
-            if self.calibration is not None:  # the fewer contexts the map was learned from, the less it narrows
-                doubt = self.calibration.targets**-0.5
-                ends = [end + doubt * (score + side * margin - end) for end, side in zip(ends, (-1, 1), strict=True)]
+            middle, low, high = (self._calibrated(score + side * margin, part) for side in (0, -1, 1))
+            # A calibrated ratio is the mean of contexts with like scores. These vary as before, and most are below it.
+            low = np.minimum(low, middle - margin)
             # Of what was never seen the map knows nothing either, so the interval holds the ratio 1.
-            every = np.stack([middle, *ends, np.where(score == 0, 0.0, middle)])
+            every = np.stack([middle, low, high, np.where(score == 0, 0.0, middle)])
             found.append(np.stack([middle, every.min(axis=0), every.max(axis=0)]))
         middle, low, high = np.concatenate(found, axis=1)
         return middle, low, high
