@@ -163,6 +163,7 @@ class Model:
         """Return an interval for the log ratio of each N-gram, (N-grams, 2): its lower and its upper end.
 
         It comes from the posterior of the frequencies, so it is narrow where much was seen and wide where little was.
+        In a calibrated model its upper end is calibrated, and its lower end as far off as without, or further.
 
         Args:
             ngrams: as for `log_ratio`.
@@ -186,7 +187,7 @@ class Model:
             score = estimator.score(part)
             margin = intervals.half_width(factor * estimator.variance(part), float(level))
             middle, low, high = (self._calibrated(score + side * margin, part) for side in (0, -1, 1))
-            # A calibrated ratio is the mean of contexts with like scores. These vary as before, and most are below it.
+            # A calibrated ratio is the mean over contexts of like scores, which vary as before: most are below it.
             low = np.minimum(low, middle - margin)
             # Of what was never seen the map knows nothing either, so the interval holds the ratio 1.
             every = np.stack([middle, low, high, np.where(score == 0, 0.0, middle)])
