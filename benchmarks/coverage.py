@@ -49,11 +49,12 @@ def main() -> None:
     options = parser(__doc__, results=True)
     options.add_argument("--seeds", type=lambda text: list(map(int, words(text))), default=[0, 1, 2])
     options.add_argument("--settings", nargs="*", default=[*SETTINGS, KNOWN])
+    options.add_argument("--estimator", default="backoff", help="of known ratios")
     arguments = options.parse_args()
     figures, articles = Figures(), reuters(PROJECT)
     for name in arguments.settings:
         if name == KNOWN:
-            add_known(figures, arguments.seeds)
+            add_known(figures, arguments.seeds, arguments.estimator)
             continue
         counting, size = SETTINGS[name]
         inside: dict[tuple[str, int], list[Bools]] = {}
@@ -117,13 +118,13 @@ def cover(
     return within(drawn, seen, rng)
 
 
-def add_known(figures: Figures, seeds: list[int]) -> None:
-    """Add how many intervals of the default model hold the known ratio, and how wide they are in the median."""
+def add_known(figures: Figures, seeds: list[int], estimator: Any) -> None:
+    """Add how many intervals of calibrated models hold the known ratio, and how wide they are in the median."""
     for vocabulary, size, n in product(VOCABULARIES, DOCUMENTS, (1, 2, 3)):
         covered, widths = [], []
         for seed in seeds:
             documents, contexts, truth = with_known_ratios(vocabulary, size, n, seed)
-            low, high = rg.fit(rg.count(documents, n=n, folds=5), TARGETS[0]).interval(contexts).T
+            low, high = rg.fit(rg.count(documents, n=n, folds=5), TARGETS[0], estimator).interval(contexts).T
             covered.append((low <= truth) & (truth <= high))
             widths.append(np.median(high - low))
         what = f"{KNOWN}, {vocabulary:,} words, {size:,} documents, n {n}"
