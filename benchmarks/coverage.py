@@ -7,12 +7,15 @@ one to three items that occur at least 20 times there are looked at: the true ra
 how often the target follows is drawn from that ratio, with as many independent sightings as the design effect of
 these documents leaves. An interval covers what was seen if that is within 95 % of the draws. The bands are those of
 how often a context was expected at the target in the half that was fitted.
+
+"Known ratios" are those of words that are drawn independently, where the log odds of the target are a sum over the
+last n of them. There it is known whether an interval holds the ratio; the contexts are new ones of the same words.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -36,15 +39,23 @@ SETTINGS: dict[str, tuple[dict[str, Any], int | None]] = {  # how contexts are c
     "words behind, n 5": ({"n": 5, "side": "right"}, None),
     "words before, n 2": ({"n": 2}, 3_000),
 }
+KNOWN = "known ratios"
+VOCABULARIES = (40, 1_000)  # with shares that are drawn at random, and by Zipf's law
+DOCUMENTS, LENGTH, BASE = (200, 1_000, 3_000), 60, -3.5  # how many, their words, and the log odds without any
+NEW_CONTEXTS = 4_000
 
 
 def main() -> None:
     options = parser(__doc__, results=True)
     options.add_argument("--seeds", type=lambda text: list(map(int, words(text))), default=[0, 1, 2])
-    options.add_argument("--settings", nargs="*", default=list(SETTINGS))
+    options.add_argument("--settings", nargs="*", default=[*SETTINGS, KNOWN])
+    options.add_argument("--estimator", default="backoff", help="of known ratios")
     arguments = options.parse_args()
     figures, articles = Figures(), reuters(PROJECT)
     for name in arguments.settings:
+        if name == KNOWN:
+            add_known(figures, arguments.seeds, arguments.estimator)
+            continue
         counting, size = SETTINGS[name]
         inside: dict[tuple[str, int], list[Bools]] = {}
         for seed in arguments.seeds:
@@ -105,6 +116,45 @@ def cover(
     seen = np.minimum(np.round(f_nu / design).astype(int), n)
     drawn = rng.binomial(n, 1 / (1 + np.exp(-log_ratio - log_odds)))
     return within(drawn, seen, rng)
+
+
+def add_known(figures: Figures, seeds: list[int], estimator: Any) -> None:
+    """Add how many intervals of calibrated models hold the known ratio, and how wide they are in the median."""
+    for vocabulary, size, n in product(VOCABULARIES, DOCUMENTS, (1, 2, 3)):
+        covered, widths = [], []
+        for seed in seeds:
+            documents, contexts, truth = with_known_ratios(vocabulary, size, n, seed)
+            low, high = rg.fit(rg.count(documents, n=n, folds=5), TARGETS[0], estimator).interval(contexts).T
+            covered.append((low <= truth) & (truth <= high))
+            widths.append(np.median(high - low))
+        what = f"{KNOWN}, {vocabulary:,} words, {size:,} documents, n {n}"
+        figures.add(what, 100 * float(np.mean(covered)), "%", least=92, most=99)
+        figures.add(f"{what}: median width", float(np.mean(widths)), "")
+
+
+def with_known_ratios(
+    vocabulary: int, size: int, n: int, seed: int
+) -> tuple[list[dict[str, Any]], list[list[str]], Floats]:
+    """Return documents of independent words, new contexts, and the true log ratio of each."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.ones(40)) if vocabulary == 40 else 1 / np.arange(1.0, vocabulary + 1)
+    p, names = p / p.sum(), np.array([f"w{k:04}" for k in range(vocabulary)])
+    weights = rng.standard_normal((n, vocabulary))
+
+    def probability(codes: Ints) -> Floats:
+        logit = BASE + weights[np.arange(n), codes].sum(axis=1)
+        return np.asarray(1 / (1 + np.exp(-logit)))
+
+    documents = []
+    for row in rng.choice(vocabulary, (size, LENGTH), p=p):
+        chance = probability(np.lib.stride_tricks.sliding_window_view(row[:-1], n))
+        starts = n + np.flatnonzero(rng.random(len(chance)) < chance)
+        documents.append({"items": names[row].tolist(), "spans": [(k, k + 1, TARGETS[0]) for k in starts.tolist()]})
+    places = LENGTH - n + 1  # of a document, and at its end there is no word left, so no target
+    codes = rng.choice(vocabulary, (400_000, n), p=p)
+    share = probability(codes) * (places - 1) / places
+    log_odds, of_all = (np.log(x / (1 - x)) for x in (share[:NEW_CONTEXTS], share.mean()))
+    return documents, names[codes[:NEW_CONTEXTS]].tolist(), log_odds - of_all
 
 
 if __name__ == "__main__":

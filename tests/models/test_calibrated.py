@@ -129,8 +129,9 @@ def test_a_calibrated_model(fitted, name, tmp_path):
     assert np.array_equal(scores, MAP.apply(plain.log_ratio(texts)))
     assert np.array_equal(np.argsort(scores, kind="stable"), np.argsort(plain.log_ratio(texts), kind="stable"))
     ends = plain.interval(texts)
-    doubt = 10**-0.5  # of a map that was learned from ten contexts of the target: towards the ends without it
-    np.testing.assert_allclose(model.interval(texts), MAP.apply(ends) + doubt * (ends - MAP.apply(ends)), atol=1e-12)
+    (low, high), width = MAP.apply(ends).T, np.diff(ends).ravel()
+    low = np.minimum(low, scores - width / 2)
+    np.testing.assert_allclose(model.interval(texts), np.column_stack([low, high]), atol=1e-12)
     model.save(tmp_path / "m.rgm")
     for again in (rg.Model.load(tmp_path / "m.rgm"), pickle.loads(pickle.dumps(model))):
         assert again.calibration == MAP
@@ -344,7 +345,7 @@ def test_calibration_by_a_handful_keeps_the_order_and_says_so(documents):
     before, after = (rg.evaluate(each, test).overall for each in (model, calibrated))
     assert after.average_precision == pytest.approx(before.average_precision, abs=1e-6)
     widths = [np.diff(each.interval(["w3 w5 w9 lives in", "w1 w2 w3 w4 w5"])).ravel() for each in (model, calibrated)]
-    assert (widths[1] > 0.3 * widths[0]).all()
+    assert (widths[1] > 0.5 * widths[0]).all()
     many = [{**d, "spans": d["spans"]} for d in tagged(20, seed=3)]
     rg.calibrate(model, many)  # no warning
 

@@ -116,6 +116,26 @@ def test_intervals_cover_the_ratios_of_other_documents():
     assert ((low <= truth) & (truth <= high)).mean() >= 0.9
 
 
+# A product takes words as independent at the target, too, which they are not here, and covers a little less.
+@pytest.mark.parametrize(("estimator", "least"), [("backoff", 0.92), ("product", 0.9)])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_intervals_cover_known_ratios_of_two_words(estimator, least, seed):
+    """Words are independent, and the log odds of the target are a sum over the last two."""
+    rng, size = np.random.default_rng(seed), 300
+    p = 1 / np.arange(1.0, size + 1)
+    words, weights = rng.choice(size, (600, 60), p=p / p.sum()), rng.standard_normal((2, size))
+    chance = special.expit(weights[0][words[:, :-2]] + weights[1][words[:, 1:-1]] - 3.5)  # of the target
+    documents = [
+        {"items": [f"w{k:03}" for k in row], "spans": [(k, k + 1, "T") for k in (2 + np.flatnonzero(at)).tolist()]}
+        for row, at in zip(words.tolist(), rng.random(chance.shape) < chance, strict=True)
+    ]
+    model = rg.fit(rg.count(documents[100:], n=2, folds=5), "T", estimator)
+    truth = special.logit(chance[:100].ravel()) - special.logit(chance.mean())
+    contexts = [d["items"][k : k + 2] for d in documents[:100] for k in range(58)]
+    low, high = model.interval(contexts).T
+    assert ((low <= truth) & (truth <= high)).mean() >= least
+
+
 def test_documents_that_repeat_themselves_are_no_more_evidence():
     """Ten copies of its text in every document: the interval is as wide as that of one."""
     texts = [["so", "in"], ["it", "at"], ["old", "of"], ["said", "we", "in"], ["in"]]

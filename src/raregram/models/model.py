@@ -165,6 +165,7 @@ class Model:
         """Return an interval for the log ratio of each N-gram, (N-grams, 2): its lower and its upper end.
 
         It comes from the posterior of the frequencies, so it is narrow where much was seen and wide where little was.
+        In a calibrated model its upper end is calibrated, and its lower end as far off as without, or further.
 
         Args:
             ngrams: as for `log_ratio`.
@@ -190,12 +191,11 @@ class Model:
         for part in self._parts(codes):
             score = estimator.score(part)
             margin = intervals.half_width(factor * estimator.variance(part), level)
-            middle, *ends = (self._calibrated(score + side * margin, part) for side in (0, -1, 1))
-            if self.calibration is not None:  # the fewer contexts the map was learned from, the less it narrows
-                doubt = self.calibration.targets**-0.5
-                ends = [end + doubt * (score + side * margin - end) for end, side in zip(ends, (-1, 1), strict=True)]
+            middle, low, high = (self._calibrated(score + side * margin, part) for side in (0, -1, 1))
+            # A calibrated ratio is the mean over contexts of like scores, which vary as before: most are below it.
+            low = np.minimum(low, middle - margin)
             # Of what was never seen the map knows nothing either, so the interval holds the ratio 1.
-            every = np.stack([middle, *ends, np.where(score == 0, 0.0, middle)])
+            every = np.stack([middle, low, high, np.where(score == 0, 0.0, middle)])
             found.append(np.stack([middle, every.min(axis=0), every.max(axis=0)]))
         middle, low, high = np.concatenate(found, axis=1)
         return middle, low, high
