@@ -7,7 +7,10 @@ LOCKING := .venv-lock/bin
 SITE := .venv-docs/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-all check unit harness oldest demo compare tour docs bench trust mutants lock audit clean
+.PHONY: help test test-all check unit thorough oldest demo compare tour docs bench trust mutants lock audit clean
+
+# Compiled modules are kept, whatever the shell says: without them each process of a test compiles everything again.
+export PYTHONDONTWRITEBYTECODE :=
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -30,8 +33,8 @@ LOCKED := $(PIP) --require-hashes --requirement
 	$(BIN)/python $(LOCKED) requirements/dev.txt
 	@touch $@
 
-test: check unit  ## all checks and the tests of the product
-test-all: harness oldest  ## beside these: many examples, rivals, kills, full disks, load, the oldest versions
+test: check unit  ## all checks and the tests of the product, with few examples of each property
+test-all: thorough oldest  ## beside these: many examples, a real browser, Spark, kills, damaged files, the oldest versions
 
 check: .venv/installed  ## formatting, lint, types and import directions
 	$(BIN)/ruff format --check --quiet .
@@ -39,17 +42,13 @@ check: .venv/installed  ## formatting, lint, types and import directions
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-PYTEST := -m pytest --quiet --numprocesses 3 --dist loadfile --no-loadscope-reorder
+PYTEST := -m pytest --quiet --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-unit: .venv/installed  ## the tests of the product alone, with few examples of each property
-	@java -version 2>&1 | grep -qE '"(1[7-9]|[2-9][0-9])' || \
-		echo 'There is no Java 17, so the Spark tests are skipped. Install it, e.g.: apt-get install openjdk-17-jre-headless'
-	@{ command -v java && command -v mvn && $(BIN)/raregram fetch stanford-ner --quiet; } >/dev/null || \
-		echo 'There is no Stanford NER, so its tests are skipped. It needs Java and Maven, e.g.: apt-get install maven'
-	$(BIN)/python $(PYTEST) -m 'not harness' --hypothesis-profile few
+unit: .venv/installed  ## the tests of the product alone
+	$(BIN)/python $(PYTEST) -m 'not harness and not trust' --ignore tests/harness --hypothesis-profile few
 
-harness: .venv/installed .venv-bench/rivals.json  ## the tests of benchmarks/ and reliability/, and properties with many examples
-	$(BIN)/python $(PYTEST) -m 'harness or property' tests
+thorough: .venv/installed  ## what `unit` leaves out, and properties with many examples
+	$(BIN)/python $(PYTEST) -m '(harness or property) and not trust' tests
 
 .venv-oldest/installed: pyproject.toml requirements/oldest.txt
 	$(PYTHON) -m venv .venv-oldest
@@ -57,10 +56,10 @@ harness: .venv/installed .venv-bench/rivals.json  ## the tests of benchmarks/ an
 	$(OLDEST)/python $(PIP) --no-deps --editable .
 	@touch $@
 
-CORE := text counts models/test_ratios.py models/test_selection.py models/test_model.py test_versions.py test_sklearn.py
-oldest: .venv-oldest/installed  ## the tests of the core with the oldest versions that it works with
-	$(OLDEST)/python -m pytest --quiet --numprocesses 2 --hypothesis-profile few -m 'not harness' -W ignore::DeprecationWarning \
-		$(CORE:%=tests/%)
+CORE := counts/test_counting.py counts/test_files.py models/test_model.py test_sklearn.py test_golden.py
+oldest: .venv-oldest/installed  ## five files of tests with the oldest versions that the core works with
+	$(OLDEST)/python -m pytest --quiet --hypothesis-profile few -m 'not harness and not trust' -W ignore::DeprecationWarning \
+		-k 'not comparison and not experiment' $(CORE:%=tests/%)
 
 demo: .venv/paper  ## the paper's experiment, with a report
 	$(BIN)/raregram reproduce --force --out build/reproduce
@@ -96,7 +95,9 @@ bench: .venv-bench/rivals.json .venv/installed  ## everything measured side by s
 	-@$(BIN)/raregram fetch stanford-ner --quiet
 	$(BIN)/python -m benchmarks
 
-trust: .venv/installed mutants  ## kills, full disks, hostile input, versions, mutants and an hour under load (three and a half hours)
+trust: .venv/installed .venv-bench/rivals.json mutants  ## before a release: rivals, a cluster, an hour of load, mutants (half a day)
+	-@$(BIN)/raregram fetch stanford-ner --quiet
+	$(BIN)/python $(PYTEST) -m trust tests
 	$(BIN)/python -m reliability.crashes
 	$(BIN)/python -m reliability.fuzz
 	$(BIN)/python -m reliability.giants
@@ -104,10 +105,9 @@ trust: .venv/installed mutants  ## kills, full disks, hostile input, versions, m
 	$(BIN)/python -m reliability.soak
 	$(BIN)/python -m reliability.fuzz --guided
 
-mutants: .venv/installed  ## change the core in thousands of small ways and see whether the tests notice
+mutants: .venv/installed  ## change the core in thousands of small ways and see whether the tests notice; SAMPLE=40: of each module
 	$(BIN)/python $(LOCKED) requirements/trust.txt
-	$(BIN)/mutmut run
-	$(BIN)/python -m reliability.mutants
+	$(BIN)/python -m reliability.mutants $(SAMPLE)
 
 .venv-lock/installed: requirements/lock.txt
 	$(PYTHON) -m venv .venv-lock

@@ -1,9 +1,10 @@
-"""Compare the mutants that survive with the list of those that may: `mutmut run; python -m reliability.mutants`.
+"""Change the core in small ways, and see whether the tests notice: `python -m reliability.mutants [NUMBER]`.
 
 A mutant is a copy of the source with one small fault: a `<` that became `<=`, a number one larger, an argument left
 out. mutmut makes them in the folder `mutants` and runs the tests that reach the function until one fails; what it
-changes and which tests it runs is in pyproject.toml. A survivor that mutants.md does not list with a reason
-means that the tests lack something: it is printed, and the exit code is 1.
+changes and which tests it runs is in pyproject.toml. Without NUMBER all of them are tried, and a survivor that
+mutants.md does not list with a reason is printed and makes the exit code 1. With it so many of each module are, always
+the same as long as the module is, and how many of each were killed is printed.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from __future__ import annotations
 import ast
 import difflib
 import json
+import random
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-from benchmarks.measuring import PROJECT
 
 LISTED = Path(__file__).with_suffix(".md")
 KILLED, SURVIVED = (1, 3), (0, 5, 33, None)  # exit codes in mutmut's records; the others are timeouts
@@ -33,9 +34,13 @@ class Mutant:
 
 
 def main() -> None:
-    """Print what became of all mutants, and every survivor that the list does not know."""
-    records = sorted((PROJECT / "mutants" / "src").rglob("*.py.meta"))
-    codes = {path: json.loads(path.read_text())["exit_code_by_key"] for path in records}
+    """Try all mutants, or a sample of each module, and print what became of them."""
+    if sys.argv[1:]:
+        sample(int(sys.argv[1]))
+        return
+    mutmut()
+    records = find_records()
+    codes = {path: codes_of(path) for path in records}
     ends = Counter(code in KILLED for of_file in codes.values() for code in of_file.values())
     survivors = [mutant for path in records for mutant in surviving(path, codes[path])]
     reasons = listed_mutants(LISTED.read_text())
@@ -44,6 +49,35 @@ def main() -> None:
     for mutant in unlisted:
         print(f"@ {mutant.function}\n- {mutant.line}\n+ {mutant.changed}")
     sys.exit(bool(unlisted) or not records)
+
+
+def mutmut(*names: str) -> None:
+    """Make the mutants and try those that are named, or all."""
+    subprocess.run([sys.executable, "-m", "mutmut", "run", "--max-children", "1", *names], check=False)
+
+
+def find_records() -> list[Path]:
+    """Return the files in which mutmut keeps what became of the mutants of a module."""
+    return sorted(Path("mutants/src").rglob("*.py.meta"))
+
+
+def codes_of(record: Path) -> dict[str, int | None]:
+    return dict(json.loads(record.read_text())["exit_code_by_key"])
+
+
+def sample(number: int) -> None:
+    """Try so many mutants of each module, drawn by a seed."""
+    mutmut("a name that no mutant has")  # makes them, and finds out which tests reach which function
+    drawn = {}
+    for record in find_records():
+        names = sorted(codes_of(record))
+        drawn[record] = random.Random(f"7 {record.stem}").sample(names, min(number, len(names)))
+    mutmut(*(name for names in drawn.values() for name in names))
+    tallies = {record: [codes_of(record)[name] for name in names] for record, names in drawn.items()}
+    for record, codes in tallies.items():
+        print(f"{record.stem}: {sum(code in KILLED for code in codes)} of {len(codes)} killed")
+    every = [code for codes in tallies.values() for code in codes]
+    print(f"all: {sum(code in KILLED for code in every)} of {len(every)} killed")
 
 
 def surviving(record: Path, codes: dict[str, int | None]) -> Iterator[Mutant]:

@@ -1,9 +1,10 @@
-"""Shared by the tests: small corpora, and how Hypothesis looks for mistakes."""
+"""Shared by the tests: stages, small corpora, a way to run commands, and how Hypothesis looks for mistakes."""
 
 from __future__ import annotations
 
 import os
 import random
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
-import combinations
 import raregram as rg
+from combinations import run as run_command  # (*arguments, stdin=b"") -> exit code, output as bytes, errors
 
 FEW = 20  # examples, whatever a test asks for
 settings.register_profile("raregram", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -26,30 +27,61 @@ settings.register_profile(  # the same few for every mutant, without the search 
 )
 settings.load_profile("raregram")
 
+# The files that take longest go first, so that none of them runs alone in the end.
 LONGEST = (
-    "test_spark",
-    "test_soak",
-    "test_rivals",
     "test_experiment",
-    "test_stanford",
+    "test_spark",
+    "test_combinations",
     "test_tagging",
-    "test_tune",
+    "test_fuzz",
     "test_kills",
+    "test_tune",
 )
+SECOND_STAGE = ("browser",)  # fixtures whose tests `make test` leaves out
 
 
 def pytest_collection_modifyitems(config, items):
-    """Mark tests by Hypothesis; begin with the files that take longest, so that none runs alone in the end."""
+    """Mark tests by Hypothesis and those of the second stage; begin with the longest files."""
+    few = config.getoption("--hypothesis-profile") == "few"
     for item in items:
         if "MUTANT_UNDER_TEST" in os.environ:
             item._nodeid = item.nodeid  # mutmut 3.8 reads the name under which older versions of pytest had it
+        if set(SECOND_STAGE) & set(getattr(item, "fixturenames", ())):
+            item.add_marker("harness")
+        if any("Stanford NER" in str(mark.kwargs.get("reason")) for mark in item.iter_markers("skipif")):
+            item.add_marker("trust")  # a download of 475 MB
         test = getattr(item, "obj", None)
         if getattr(test, "is_hypothesis_test", False):
             item.add_marker("property")
             own = getattr(test, "_hypothesis_internal_use_settings", None)  # of `@settings`, which beats a profile
-            if own and own.max_examples > FEW and config.getoption("--hypothesis-profile") == "few":
+            if few and own and own.max_examples > FEW:
                 test._hypothesis_internal_use_settings = settings(own, max_examples=FEW)
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """A real browser without a window, whose downloads go to the folder `browser.downloads`."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} is not installed: apt-get install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for argument in (
+        "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
+        "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
+        "--window-size=1200,900", f"--user-data-dir={tmp_path_factory.mktemp('profile')}",
+    ):  # fmt: skip
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    downloads = tmp_path_factory.mktemp("downloads")
+    options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
+    service = webdriver.chrome.service.Service(shutil.which("chromedriver"))
+    driver = webdriver.Chrome(options=options, service=service)
+    driver.downloads = downloads
+    yield driver
+    driver.quit()
 
 
 # Few items, so that they meet again; with bytes that sort differently as text and as UTF-16.
@@ -116,7 +148,7 @@ def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments, code=0, stdin=b""):
-        found, out, error = combinations.run(*arguments, stdin=stdin if isinstance(stdin, bytes) else stdin.encode())
+        found, out, error = run_command(*arguments, stdin=stdin if isinstance(stdin, bytes) else stdin.encode())
         assert found == code, error
         assert code or "-q" not in arguments or error == ""
         return error if code else out.decode()
