@@ -5,15 +5,14 @@
     python -m reliability.fuzz --guided [--seconds 3600]        # inputs led by coverage; needs requirements/trust.txt
 
 Each input is made from a real file (`subjects.py`) by one or two mutations (`mutations.py`), the first hundred of
-each file by cutting it off at every percent. Right answers are an error of raregram's that names the file, or
-documents or contexts that are the same when they are written as Parquet and read again. Anything else is a fault:
-another exception, more than SECONDS or MEMORY, the end of the process. The work is done in processes of its own,
-which are replaced when they die. Changes that should have no effect, such as other white space, must have none, and
-some of the inputs go through the command line as well: exit code 0 or 1, and no traceback.
+each file by cutting it off at every percent. Right answers are an error of raregram's that names the file, or what
+the file held. Anything else is a fault: another exception, more than SECONDS or MEMORY, the end of the process. The
+work is done in processes of its own, which are replaced when they die. Changes that should have no effect, such as
+other white space, must have none, and some inputs go through the command line: exit code 0 or 1, and no traceback.
 
-With `--guided` the inputs come from atheris (libFuzzer, on Linux from Python 3.11 on), which keeps those that reach
-lines of raregram in a new way and changes them further; it does not look into Arrow, nor get behind a digest. All
-that was kept lies in OUT/guided, where the next run goes on. The exit code is 1 if there was any fault.
+With `--guided` the inputs come from atheris (libFuzzer, on Linux), which keeps those that reach lines of raregram in
+a new way and changes them further. All that was kept lies in OUT/guided, where the next run goes on. The exit code is
+1 if there was any fault.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -43,13 +42,20 @@ SECONDS = 60.0  # that an input may take, of which all are small
 MEMORY = 512 << 20  # bytes that it may add to what the process held before
 GUIDED_MEMORY = 2048  # megabytes that a guided process may hold
 LONGEST_MESSAGE = 2000  # characters
+WORKER = (sys.executable, "-m", "reliability.fuzz", "--worker")
 COMMANDS = {  # for a reader; all others read documents or contexts
     "counts": ("info", "merge", "fit"),
     "models": ("info", "explain"),
     "archives": ("fetch",),
+    "settings": (),
+    "results": (),
 }
-READING = ("count", "score", "rank", "evaluate", "tag")
-WORKER = (sys.executable, "-m", "reliability.fuzz", "--worker")
+ARGUMENTS = {
+    "count": "{path} -n 2 --out {out} --quiet", "tag": "{path} --processes 1 --out {out} --quiet",
+    "score": "{model} {path}", "rank": "{model} {path}", "evaluate": "{model} {path}", "info": "{path}",
+    "merge": "{path} --out {out} --quiet", "fit": "{path} --target LOC --out {out} --quiet",
+    "explain": "{path} a", "fetch": "reuters {path} --quiet",
+}  # fmt: skip
 
 
 def make_subjects(only: Sequence[str] = ()) -> list[Any]:
@@ -66,9 +72,7 @@ class Tally:
     inputs: int = 0
     errors: int = 0
     read: int = 0
-    seconds: float = 0.0
     most_memory: int = 0  # bytes added by any input
-    lines: int = 0  # that a guided search has reached
     faults: list[str] = field(default_factory=list)
 
     def add(self, which: str, outcome: str, added: int = 0) -> None:
@@ -90,7 +94,7 @@ def make_input(subject: Any, number: int, seed: int) -> tuple[str, bytes]:
 
     rng = random.Random(f"{subject.name} {seed} {number}")
     names = list(subject.files)
-    file, percent = number // 101, number % 101
+    file, percent = divmod(number, 101)
     if file < len(names):
         whole = subject.files[names[file]]
         return names[file], whole[: len(whole) * percent // 100]
@@ -142,12 +146,9 @@ def run_worker(name: str, numbers: range, seed: int) -> None:
             print(json.dumps(line), file=report, flush=True)
 
 
-# Many inputs
-
-
 def fuzz(name: str, inputs: int, seed: int, until: float) -> Tally:
     """Let processes read inputs until all are done or time is over; one that dies is replaced."""
-    tally, begun, number = Tally(), time.perf_counter(), 0
+    tally, number = Tally(), 0
     while number < inputs and time.monotonic() < until:
         command = [*WORKER, f"{name}:{number}:{min(inputs, number + 2000)}", "--seed", str(seed)]
         with (
@@ -167,7 +168,6 @@ def fuzz(name: str, inputs: int, seed: int, until: float) -> Tally:
             ending = signal.Signals(-code).name if code < 0 else f"exit code {code}"
             tally.add(f"{name}:{number}", f"the process ended by {ending} {said}")
             number += 1
-    tally.seconds = round(time.perf_counter() - begun, 1)
     return tally
 
 
@@ -184,8 +184,8 @@ def run_guided_worker(name: str, corpus: Path, seconds: float) -> None:
     ):
         (subject,) = make_subjects([name])
         names = list(subject.files)
-        for number, content in enumerate(subject.files.values()):
-            (corpus / f"valid-{number}").write_bytes(bytes([number]) + content)
+        for number, whole in enumerate(subject.files.values()):
+            (corpus / f"valid-{number}").write_bytes(bytes([number]) + whole)
 
         def test(data: bytes) -> None:
             """Read an input, whose first byte says which of the names it has."""
@@ -197,8 +197,7 @@ def run_guided_worker(name: str, corpus: Path, seconds: float) -> None:
 
         longest = 4 * max(map(len, subject.files.values()))
         limits = [f"-max_total_time={seconds:.0f}", f"-timeout={SECONDS:.0f}", f"-rss_limit_mb={GUIDED_MEMORY}"]
-        paths = [f"-artifact_prefix={corpus}/", str(corpus)]
-        atheris.Setup([sys.argv[0], *limits, f"-max_len={longest}", *paths], test)
+        atheris.Setup([sys.argv[0], *limits, f"-max_len={longest}", f"-artifact_prefix={corpus}/", str(corpus)], test)
         atheris.Fuzz()
 
 
@@ -209,100 +208,80 @@ def search(name: str, seconds: float, out: Path) -> Tally:
     command = [*WORKER, name, "--guided", "--seconds", str(seconds), "--out", str(corpus)]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, errors="replace", check=False)
     corpus.with_suffix(".log").write_text(done.stdout + done.stderr)
-    inputs, lines = (
-        max(map(int, re.findall(pattern, done.stderr, re.MULTILINE)), default=0)
-        for pattern in (r"^#(\d+)", r" cov: (\d+)")
-    )
-    tally = Tally(inputs=inputs, lines=lines, seconds=seconds)
+    tally = Tally(inputs=max(map(int, re.findall(r"^#(\d+)", done.stderr, re.MULTILINE)), default=0))
     if done.returncode:
         said = re.search(r"AssertionError: .*|libFuzzer: .*", done.stdout + done.stderr)
         tally.faults.append(said[0] if said else f"exit code {done.returncode}: see {corpus.with_suffix('.log')}")
     return tally
 
 
-# What changes nothing
+# What changes nothing, and the command line
 
 
-def contents(path: Path, format_name: str | None, split: str = "file") -> list[tuple[list[str], Any]]:
+def contents(path: Path, format_name: str, split: str = "file") -> list[tuple[list[str], Any]]:
     """Return the items and spans of all documents of a file."""
     from raregram.corpus.documents import Options
     from raregram.corpus.formats import read_documents
     from raregram.corpus.formats.tables import documents_table
 
-    found = []
-    for batch in read_documents(str(path), Options(format_name, split)):
-        rows = documents_table(batch).to_pylist()
-        found += [((row["items"] if "items" in row else row["text"].split()), row["spans"]) for row in rows]
-    return found
+    batches = read_documents(str(path), Options(format_name, split))
+    rows = [row for batch in batches for row in documents_table(batch).to_pylist()]
+    return [((row["items"] if "items" in row else row["text"].split()), row["spans"]) for row in rows]
 
 
-def harmless(subject: Any) -> Iterator[tuple[str, str, bytes]]:
-    """Yield (what was done, file, content) for changes of a file that must not change what is read."""
+def harmless(subject: Any) -> Iterator[tuple[str, str, str, bytes]]:
+    """Yield (what was done, file, its new name, content) for changes that must not change what is read."""
     from reliability.mutations import BLANKS, PACKINGS, pack
 
+    running = subject.name in ("stanford-slash", "stanford-xml", "text", "text-lines")
     for name, data in subject.files.items():
-        if subject.name in ("jsonl", "conll", "stanford-tsv", "stanford-slash", "stanford-xml", "text", "text-lines"):
-            yield "byte order mark", name, b"\xef\xbb\xbf" + data
-            yield "CRLF", name, data.replace(b"\n", b"\r\n")
-            yield "line end at the end", name, data.rstrip(b"\n") + b"\n"
+        if running or subject.name in ("jsonl", "conll", "stanford-tsv"):
+            yield "byte order mark", name, name, b"\xef\xbb\xbf" + data
+            yield "CRLF", name, name, data.replace(b"\n", b"\r\n")
+            yield "line end at the end", name, name, data.rstrip(b"\n") + b"\n"
             for end, kind in PACKINGS.items():
-                yield f"packed by {kind}", f"{name}.{end}", pack(data, kind)
-        if subject.name in ("stanford-slash", "stanford-xml", "text", "text-lines"):
-            for blank in set(BLANKS) - {"\n"}:
-                yield f"white space {blank!r}", name, data.replace(b" ", blank.encode())
+                yield f"packed by {kind}", name, f"{name}.{end}", pack(data, kind)
+        for blank in set(BLANKS) - {"\n"} if running else ():
+            yield f"white space {blank!r}", name, name, data.replace(b" ", blank.encode())
         if subject.name == "conll" and b" NN " in data:
-            for blank in ("\t", "  "):  # any other white space may be part of an item
-                yield f"white space {blank!r}", name, data.replace(b" NN ", f"{blank}NN{blank}".encode())
+            yield "tabs", name, name, data.replace(b" NN ", b"\tNN\t")
         if subject.name == "jsonl":
-            rows = [json.loads(line) for line in data.splitlines()]
-            turned = (json.dumps(dict(reversed(row.items())), ensure_ascii=False, indent=None) for row in rows)
-            yield "order of keys", name, "\n".join(turned).encode()
+            rows = [dict(reversed(json.loads(line).items())) for line in data.splitlines()]
+            yield "order of keys", name, name, "\n".join(map(json.dumps, rows)).encode()
 
 
 def check_harmless(subject: Any, folder: Path) -> Tally:
     """Return which harmless changes had an effect."""
     kind, split = ("text", "lines") if subject.name == "text-lines" else (subject.name, "file")
-    tally, known = Tally(), {}
-    for name, data in subject.files.items() if any(harmless(subject)) else ():
-        (folder / name).write_bytes(data)
-        known[name] = contents(folder / name, kind, split)
-    for change, name, data in harmless(subject):
-        (folder / name).write_bytes(data)
-        original = next(file for file in known if name.startswith(file))
-        same = contents(folder / name, kind, split) == known[original]
-        tally.add(subject.name, "read" if same else f"{change} changed what {original} holds")
+    tally = Tally()
+    for change, name, new, data in harmless(subject):
+        (folder / name).write_bytes(subject.files[name])
+        expected = contents(folder / name, kind, split)
+        (folder / new).write_bytes(data)
+        same = contents(folder / new, kind, split) == expected
+        tally.add(subject.name, "read" if same else f"{change} changed what {name} holds")
     return tally
-
-
-# The command line
 
 
 def check_commands(subjects: Sequence[Any], runs: int, seed: int, folder: Path) -> Tally:
     """Let commands read some of the inputs; a fault is where one did anything but succeed or say what is wrong."""
     import raregram as rg
 
-    model, out = folder / "model.rgm", ["--out", str(folder / "out"), "--quiet"]
-    rg.fit(rg.Counts.from_contexts(["he lives in", "she said that"], ["X", None])).save(model)
+    rg.fit(rg.Counts.from_contexts(["he lives in", "she said that"], ["X", None])).save(folder / "model.rgm")
     rng, tally = random.Random(seed), Tally()
-    environment = {**os.environ, "RAREGRAM_HOME": str(folder / "home")}
+    reading = ("count", "score", "rank", "evaluate", "tag")
+    subjects = [subject for subject in subjects if COMMANDS.get(subject.name, reading)]
     for run in range(runs if subjects else 0):
         subject = subjects[run % len(subjects)]
-        command = rng.choice(COMMANDS.get(subject.name, READING))
+        command = rng.choice(COMMANDS.get(subject.name, reading))
         number = rng.randrange(101 * len(subject.files) * 2)
         name, data = make_input(subject, number, seed)
         (folder / name).write_bytes(data)
-        path = str(folder / name)
-        arguments = {
-            "count": [path, "-n", "2", *out],
-            "tag": [path, "--processes", "1", *out],
-            "info": [path],
-            "merge": [path, *out],
-            "fit": [path, "--target", "LOC", *out],
-            "explain": [path, "a b"],
-            "fetch": ["reuters", path, "--quiet"],
-        }.get(command, [str(model), path])
+        places = {"path": folder / name, "out": folder / "out", "model": folder / "model.rgm"}
+        words = [word.format(**places) for word in ARGUMENTS[command].split()]
+        environment = {**os.environ, "RAREGRAM_HOME": str(folder / "home")}
         options: dict[str, Any] = {"capture_output": True, "timeout": 120, "env": environment}
-        done = subprocess.run([str(RAREGRAM), command, *arguments], check=False, **options)
+        done = subprocess.run([str(RAREGRAM), command, *words], check=False, **options)
         wrong = done.returncode not in (0, 1) or b"Traceback" in done.stderr
         outcome = f"exit code {done.returncode}: {done.stderr[-300:]!r}" if wrong else "read"
         tally.add(f"{subject.name}:{number} {command}", outcome)
@@ -322,22 +301,40 @@ def replay(which: str, seed: int) -> None:
     subject.read(path, random.Random(int(number)))
 
 
-def add_up(tallies: Collection[Tally]) -> Tally:
-    sums = Tally(faults=[fault for tally in tallies for fault in tally.faults])
-    for name in ("inputs", "errors", "read", "lines", "seconds"):
-        setattr(sums, name, sum(getattr(tally, name) for tally in tallies))
-    sums.most_memory = max(tally.most_memory for tally in tallies)
-    return sums
-
-
 def show(name: str, tally: Tally) -> None:
     """Print the figures of a reader, and its faults, those of one kind together."""
-    figures = (tally.inputs, tally.errors, tally.read, tally.lines, len(tally.faults), round(tally.seconds))
-    cells = (f"{figure:>10,}" for figure in (*figures, tally.most_memory >> 20))
-    print(f"{name:<18}{''.join(cells)}", flush=True)
-    kinds = Counter(fault.split(": ", 1)[-1][:60] for fault in tally.faults)
+    figures = (tally.inputs, tally.errors, tally.read, len(tally.faults), tally.most_memory >> 20)
+    print(f"{name:<18}{''.join(f'{figure:>10,}' for figure in figures)}", flush=True)
     first = {fault.split(": ", 1)[-1][:60]: fault for fault in reversed(tally.faults)}
+    kinds = Counter(fault.split(": ", 1)[-1][:60] for fault in tally.faults)
     print("".join(f"{times:>6,} x  {first[kind]}\n" for kind, times in kinds.most_common()), end="", flush=True)
+
+
+def run_all(given: argparse.Namespace) -> int:
+    """Fuzz readers, a few at a time, and return the exit code."""
+    subjects = make_subjects([name for name in given.only.split(",") if name])
+    names = [subject.name for subject in subjects]
+    share, until = given.seconds * given.processes / len(names), time.monotonic() + given.seconds
+
+    def one(name: str) -> Tally:
+        return search(name, share, given.out) if given.guided else fuzz(name, given.inputs, given.seed, until)
+
+    print(f"{'reader':<18}{''.join(f'{head:>10}' for head in ('inputs', 'errors', 'read', 'faults', 'most MiB'))}")
+    tallies: dict[str, Tally] = {}
+    with ThreadPoolExecutor(given.processes) as pool, tempfile.TemporaryDirectory(prefix="raregram-fuzz-") as made:
+        for name, tally in zip(names, pool.map(one, names), strict=True):
+            tallies[name] = tally
+            show(name, tally)
+        if not given.guided:
+            for subject in subjects:
+                tallies[f"same: {subject.name}"] = check_harmless(subject, Path(made))
+            tallies["commands"] = check_commands(subjects, given.commands, given.seed, Path(made))
+    sums = {what: sum(getattr(tally, what) for tally in tallies.values()) for what in ("inputs", "errors", "read")}
+    faults = [fault for tally in tallies.values() for fault in tally.faults]
+    show("all", Tally(**sums, most_memory=max(tally.most_memory for tally in tallies.values()), faults=faults))
+    report = {"seed": given.seed, "readers": {name: asdict(tally) for name, tally in tallies.items()}}
+    write_json(given.out / ("guided.json" if given.guided else "fuzz.json"), report)
+    return int(bool(faults))
 
 
 def main() -> int:
@@ -352,45 +349,16 @@ def main() -> int:
     options.add_argument("--replay", help="READER:NUMBER")
     options.add_argument("--worker", help=argparse.SUPPRESS)
     given = options.parse_args()
-    if given.worker and given.guided:
+    if given.replay:
+        replay(given.replay, given.seed)
+    elif given.worker and given.guided:
         run_guided_worker(given.worker, given.out, given.seconds)
     elif given.worker:
         name, first, last = given.worker.rsplit(":", 2)
         run_worker(name, range(int(first), int(last)), given.seed)
-    elif given.replay:
-        replay(given.replay, given.seed)
     else:
         return run_all(given)
     return 0
-
-
-def run_all(given: argparse.Namespace) -> int:
-    """Fuzz readers, a few at a time, and return the exit code."""
-    subjects = make_subjects([name for name in given.only.split(",") if name])
-    names = [subject.name for subject in subjects]
-    share, until = given.seconds * given.processes / len(names), time.monotonic() + given.seconds
-
-    def one(name: str) -> Tally:
-        return search(name, share, given.out) if given.guided else fuzz(name, given.inputs, given.seed, until)
-
-    heads = ("inputs", "errors", "read", "lines", "faults", "seconds", "most MiB")
-    print(f"{'reader':<18}{''.join(f'{head:>10}' for head in heads)}")
-    tallies: dict[str, Tally] = {}
-    with ThreadPoolExecutor(given.processes) as pool:
-        for name, tally in zip(names, pool.map(one, names), strict=True):
-            tallies[name] = tally
-            show(name, tally)
-    if not given.guided:
-        with tempfile.TemporaryDirectory(prefix="raregram-fuzz-") as made:
-            checked = [check_harmless(subject, Path(made)) for subject in subjects]
-            tallies["harmless changes"] = add_up(checked)
-            read = [subject for subject in subjects if subject.name not in ("settings", "results")]
-            tallies["commands"] = check_commands(read, given.commands, given.seed, Path(made))
-    total = add_up(tallies.values())
-    show("all", total)
-    report = {"seed": given.seed, "readers": {name: asdict(tally) for name, tally in tallies.items()}}
-    write_json(given.out / ("guided.json" if given.guided else "fuzz.json"), report)
-    return int(bool(total.faults))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 A mutant is a copy of the source with one small fault: a `<` that became `<=`, a number one larger, an argument left
 out. mutmut makes them in the folder `mutants` and runs the tests that reach the function until one fails; what it
 changes and which tests it runs is in pyproject.toml. Without NUMBER all of them are tried, and a survivor that
-mutants.md does not list with a reason is printed and makes the exit code 1. With it so many of each module are, always
-the same as long as the module is, and how many of each were killed is printed.
+mutants.md does not list with a reason is printed and makes the exit code 1. With it so many of each module are tried,
+always the same as long as the module is, and how many of each were killed is printed.
 """
 
 from __future__ import annotations

@@ -7,31 +7,24 @@ import io
 import json
 import random
 import shutil
+import sys
 import tarfile
+import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import raregram as rg
-from raregram.cli.experiments import _config, _load_results, _results_named
-from raregram.corpus.contexts import read_contexts
-from raregram.corpus.documents import Documents, Options
-from raregram.corpus.fetch import CORPORA, unpack
-from raregram.corpus.formats import read_documents
-from raregram.corpus.formats.tables import documents_table
-from raregram.corpus.log import ReadingLog
-from raregram.counts.count import read_counts
-from raregram.counts.encode import encode_documents
-from raregram.counts.kernel import CountSettings
-from raregram.errors import InputError, ParameterError
-from reliability.loaders import forge, read_as_raregram_file, whole_files
+from raregram.errors import InputError
 from reliability.mutations import BLIND, JSON, PACKINGS, TEXT, Mutation, pack, parquet
 
 CORPUS = [
@@ -40,6 +33,16 @@ CORPUS = [
     (["nobody", "was", "there"], []),
 ]
 CONTEXTS = [("LOC", "he lives in"), ("O", "she said that"), ("LOC", "they met in"), ("PER", "then came naïve")]
+ASKED = ["he lives in", "never seen here", "she met that"]
+SETTINGS = b"""# an experiment
+corpus = ["a.jsonl"]
+seed = 3
+n = 4
+targets = ["LOC", "PER"]
+sizes = [10, 100]
+lams = [1e-5, 0.001]
+denominator = "all"
+"""
 
 
 class WrongAnswerError(Exception):
@@ -61,38 +64,41 @@ class Subject:
 
 
 def read_as_documents(path: Path, rng: random.Random, format_name: str | None, split: str = "file") -> None:
-    """Read documents, count them, write them as Parquet and read them again."""
-    options = Options(format_name, split, log=ReadingLog(rng.choice(["stop", "skip"])))
-    found = list(read_documents(str(path), options))
-    for batch in found:
-        _check_round_trip(batch, path)
+    """Read documents, write them as Parquet and read them again; then count them."""
+    from raregram.corpus.documents import Options
+    from raregram.corpus.formats import read_documents
+    from raregram.corpus.formats.tables import documents_table
+    from raregram.corpus.log import ReadingLog
+
+    on_error = rng.choice(["stop", "skip"])
+    again = path.with_suffix(".again.parquet")
+    for batch in list(read_documents(str(path), Options(format_name, split, log=ReadingLog(on_error)))):
+        table = documents_table(batch)
+        pq.write_table(table, again)
+        read = [documents_table(documents) for documents in read_documents(str(again))]
+        if (pa.concat_tables(read) if read else table[:0]).to_pylist() != table.to_pylist():
+            raise WrongAnswerError("documents differ after they were written and read")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that some were skipped
-        reading: Any = {"format": format_name, "split": split, "on_error": options.log.on_error}
+        reading: Any = {"format": format_name, "split": split, "on_error": on_error}
         rg.count(str(path), n=2, threads=1, **reading)
-
-
-def _check_round_trip(batch: Documents, path: Path) -> None:
-    table = documents_table(batch)
-    again = path.with_suffix(".again.parquet")
-    pq.write_table(table, again)
-    read = [documents_table(documents) for documents in read_documents(str(again))]
-    if (pa.concat_tables(read) if read else table[:0]).to_pylist() != table.to_pylist():
-        raise WrongAnswerError("documents differ after they were written and read")
-    encode_documents(batch, CountSettings(n=1, pad=True), ReadingLog("skip")).items.to_pylist()
 
 
 def read_as_contexts(path: Path, rng: random.Random) -> None:
     """Read contexts one way, and count them."""
+    from raregram.corpus.contexts import read_contexts
+
     batches = list(read_contexts(str(path)))
     contexts = sum(map(len, batches))
-    counts = read_counts([str(path)], options=Options(format="contexts"), spans=["units", "whole"])
+    counts = rg.count(str(path), format="contexts", spans=["units", "whole"])
     if int(counts.totals[0]) != contexts and not any("f_nu" in batch.columns for batch in batches):
         raise WrongAnswerError(f"{contexts} contexts were read and {counts.totals[0]} counted")
 
 
 def read_as_archive(path: Path, rng: random.Random) -> None:
     """Unpack an archive, which must leave nothing beside the folder that it is given."""
+    from raregram.corpus.fetch import CORPORA, unpack
+
     unpacked = path.with_name("unpacked")
     shutil.rmtree(unpacked, ignore_errors=True)
     before = set(path.parent.rglob("*")) | {unpacked}
@@ -101,38 +107,75 @@ def read_as_archive(path: Path, rng: random.Random) -> None:
         raise WrongAnswerError(f"it wrote {beside}")
 
 
-def read_as_settings(path: Path, rng: random.Random) -> None:
-    try:
-        _config(str(path), {})
-    except ParameterError as error:  # it names the setting, and the command line the file
-        raise InputError(f"{path}: {error}") from error
+def read_by_command(path: Path, rng: random.Random, arguments: str) -> None:
+    """Let `raregram` read it; what it says went wrong is an error of its input."""
+    from raregram import cli
+
+    words = ["raregram", *(word.format(path=path, folder=path.parent) for word in arguments.split())]
+    (out, error), code = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2)), 0
+    with patch.object(sys, "argv", words), redirect_stderr(error), redirect_stdout(out):
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+    if code:
+        error.seek(0)
+        raise InputError(error.read().strip().replace("nowhere.jsonl", path.name))
 
 
-def read_as_results(path: Path, rng: random.Random) -> None:
-    """Read the results of an experiment and make the tables of a report."""
-    from raregram.show.report.tables import tables
+def content(path: Path) -> Any:
+    """Load a count file or a model, and return what it holds in a form that compares."""
+    if path.suffix == ".counts":
+        counts = rg.Counts.load(path)
+        return counts.digest(), counts.totals.tolist(), repr(counts)
+    model = rg.Model.load(path)
+    return model.log_ratio(ASKED).tolist(), [str(model.explain(asked)) for asked in ASKED]
 
-    results = _load_results(path)
-    with _results_named(path):
-        tables(results)
+
+def read_as_raregram_file(path: Path, rng: random.Random) -> None:
+    """Load a file: it is refused, or holds what was saved."""
+    if repr(content(path)) != repr(known(path.name)):
+        raise WrongAnswerError("a damaged file was read as another one")
 
 
 # Valid files
 
 
-def _tags(items: list[str], spans: list[tuple[int, int, str]], prefixed: bool) -> list[str]:
-    """Return a tag for each item, with B- and I- or without."""
-    tags = ["O"] * len(items)
-    for start, end, label in spans:
-        for at in range(start, end):
-            tags[at] = (("B-" if at == start else "I-") if prefixed else "") + label
-    return tags
+@cache
+def whole_files() -> dict[str, bytes]:
+    """Return count and model files that raregram wrote."""
+    rng = random.Random(5)
+    words = ("the", "a", "in", "at", "of", "Mr", "said", "met", "naïve", "Bank", "42", "\U0001f600")
+    contexts = [" ".join(rng.choices(words, k=3)) for _ in range(400)]
+    labels = [rng.choice(["LOC", "PER", None, None]) if " in" in context else None for context in contexts]
+    counts = rg.Counts.from_contexts(contexts, labels, spans=["units", "suffixes:3", "shapes:2", "whole"])
+    with tempfile.TemporaryDirectory() as made:
+        counts.save(Path(made) / "table.counts")
+        rg.Counts.from_contexts(contexts[:50], labels[:50]).save(Path(made) / "small.counts")
+        for estimator in ("mle", "selective", "product", "backoff"):
+            rg.fit(counts, "LOC", estimator).save(Path(made) / f"{estimator}.rgm")
+        return {path.name: path.read_bytes() for path in sorted(Path(made).iterdir())}
+
+
+@cache
+def known(name: str) -> Any:
+    with tempfile.TemporaryDirectory() as made:
+        path = Path(made) / name
+        path.write_bytes(whole_files()[name])
+        return content(path)
 
 
 def _tagged(form: str, mark: str = "", prefixed: bool = False) -> bytes:
-    """Return the corpus with a tag for every item."""
-    documents = (map(form.format, items, _tags(items, spans, prefixed)) for items, spans in CORPUS)
-    return "\n".join(mark + "".join(pairs) for pairs in documents).encode()
+    """Return the corpus with a tag for every item, with B- and I- or without."""
+    lines = []
+    for items, spans in CORPUS:
+        tags = ["O"] * len(items)
+        for start, end, label in spans:
+            tags[start:end] = [
+                f"{'B' if at == start else 'I'}-{label}"[2 * (not prefixed) :] for at in range(start, end)
+            ]
+        lines.append(mark + "".join(map(form.format, items, tags)))
+    return "\n".join(lines).encode()
 
 
 def _marked() -> bytes:
@@ -156,8 +199,7 @@ def _rows(texts: bool = False) -> list[dict[str, Any]]:
 def _docbin() -> bytes:
     import spacy
 
-    nlp = spacy.blank("en")
-    docs = spacy.tokens.DocBin()
+    nlp, docs = spacy.blank("en"), spacy.tokens.DocBin()
     for items, spans in CORPUS:
         doc = spacy.tokens.Doc(nlp.vocab, words=items)
         doc.ents = [spacy.tokens.Span(doc, start, end, label) for start, end, label in spans]
@@ -197,17 +239,6 @@ def _zip() -> bytes:
     return sink.getvalue()
 
 
-SETTINGS = b"""# an experiment
-corpus = ["a.jsonl"]
-seed = 3
-n = 4
-targets = ["LOC", "PER"]
-sizes = [10, 100]
-lams = [1e-5, 0.001]
-denominator = "all"
-"""
-
-
 def _results() -> bytes:
     """Return the results of a tiny experiment."""
     from raregram.measure.experiment import Config, run
@@ -215,8 +246,7 @@ def _results() -> bytes:
     rng = random.Random(3)
     rows: dict[str, list[Any]] = {"items": [], "spans": []}
     for _ in range(60):
-        items = [rng.choice("a b c d e f g h".split()) for _ in range(20)]  # noqa: SIM905
-        rows["items"].append(items)
+        rows["items"].append(rng.choices("abcdefgh", k=20))
         rows["spans"].append([{"start": at, "end": at + 1, "label": rng.choice(["LOC", "PER"])} for at in (6, 12)])
     small = Config(corpus=("x",), train=30, valid=15, test=15, n=2, k=10, sizes=(2, 5), lams=(1e-3, 1e-2), seed=1)
     return json.dumps(run(small, pa.table(rows))).encode()
@@ -226,23 +256,8 @@ def _jsonl() -> bytes:
     return "".join(json.dumps(row) + "\n" for row in [*_rows(), *_rows(texts=True)]).encode()
 
 
-def _conll() -> bytes:
-    return _tagged("{} NN {}\n", "-DOCSTART- -X- O\n\n", prefixed=True)
-
-
-def _slash() -> bytes:
-    return _tagged("{}/{} ").replace(b" \n", b"\n").rstrip()
-
-
 def _plain() -> bytes:
     return "\n\n".join(" ".join(items) for items, _ in CORPUS).encode()
-
-
-def _document_tables() -> dict[str, bytes]:
-    return {
-        "items.parquet": parquet(pa.Table.from_pylist(_rows()), write_page_checksum=True),
-        "text.parquet": parquet(pa.Table.from_pylist(_rows(texts=True) * 400), row_group_size=100),
-    }
 
 
 def _context_tables() -> dict[str, bytes]:
@@ -256,16 +271,20 @@ CSV = b"ngram,label\n" + "".join(f'"{ngram}",{label}\n' for label, ngram in CONT
 COUNTED_CSV = b"ngram,f_nu,f_de\nlives in,5,1\nsaid that,0,7\n"
 DOCUMENTS: dict[str, Callable[[], dict[str, bytes]]] = {  # the files of each format
     "jsonl": lambda: {"d.jsonl": _jsonl()},
-    "conll": lambda: {"d.conll": _conll(), "e": _tagged("{}\t{}\n", prefixed=True)},
+    "conll": lambda: {"d.conll": _tagged("{} NN {}\n", "-DOCSTART- -X- O\n\n", prefixed=True),
+                      "e": _tagged("{}\t{}\n", prefixed=True)},
     "stanford-tsv": lambda: {"d.tsv": _tagged("{}\t{}\n")},
-    "stanford-slash": lambda: {"d.slash": _slash()},
+    "stanford-slash": lambda: {"d.slash": _tagged("{}/{} ").replace(b" \n", b"\n").rstrip()},
     "stanford-xml": lambda: {"d.xml": _marked()},
     "reuters-json": lambda: {"reuters-000.json": _reuters_json()},
     "reuters-sgml": lambda: {"reut2-000.sgm": _reuters_sgml()},
     "text": lambda: {"d.txt": _plain()},
     "spacy": lambda: {"d.spacy": _docbin()},
-    "parquet": _document_tables,
-}
+    "parquet": lambda: {
+        "items.parquet": parquet(pa.Table.from_pylist(_rows()), write_page_checksum=True),
+        "text.parquet": parquet(pa.Table.from_pylist(_rows(texts=True) * 400), row_group_size=100),
+    },
+}  # fmt: skip
 OTHERS: dict[str, Callable[[], dict[str, bytes]]] = {
     "text-lines": DOCUMENTS["text"],
     "text-paragraphs": DOCUMENTS["text"],
@@ -274,9 +293,7 @@ OTHERS: dict[str, Callable[[], dict[str, bytes]]] = {
         f"{kind}.x": next(iter(files().values())) for kind, files in DOCUMENTS.items() if kind != "spacy"
     },
     "context-lines": lambda: {
-        "c.tsv": TSV,
-        "c.txt": "\n".join(ngram for _, ngram in CONTEXTS).encode(),
-        "c.gz": gzip.compress(TSV),
+        "c.tsv": TSV, "c.txt": "\n".join(ngram for _, ngram in CONTEXTS).encode(), "c.gz": gzip.compress(TSV),
     },
     "csv": lambda: {"c.csv": CSV, "f.csv": COUNTED_CSV},
     "context-parquet": _context_tables,
@@ -285,7 +302,7 @@ OTHERS: dict[str, Callable[[], dict[str, bytes]]] = {
     "counts": lambda: {name: data for name, data in whole_files().items() if name.endswith(".counts")},
     "models": lambda: {name: data for name, data in whole_files().items() if name.endswith(".rgm")},
     "results": lambda: {"results.json": _results()},
-}
+}  # fmt: skip
 READERS: dict[str, Callable[[Path, random.Random], None]] = {
     **{kind: partial(read_as_documents, format_name=kind) for kind in DOCUMENTS},
     "text-lines": partial(read_as_documents, format_name="text", split="lines"),
@@ -294,22 +311,25 @@ READERS: dict[str, Callable[[Path, random.Random], None]] = {
     "recognised": partial(read_as_documents, format_name=None),
     **dict.fromkeys(("context-lines", "csv", "context-parquet"), read_as_contexts),
     "archives": read_as_archive,
-    "settings": read_as_settings,
+    "settings": partial(
+        read_by_command, arguments="reproduce --config {path} --corpus nowhere.jsonl --out {folder}/x"
+    ),
     **dict.fromkeys(("counts", "models"), read_as_raregram_file),
-    "results": read_as_results,
+    "results": partial(read_by_command, arguments="reproduce --report-only --out {folder}"),
 }
 MUTATIONS: dict[str, Sequence[Mutation]] = {  # all others are text
-    **dict.fromkeys(("spacy", "parquet", "context-parquet", "compressed", "archives"), BLIND),
+    **dict.fromkeys(("spacy", "parquet", "context-parquet", "compressed", "archives", "counts", "models"), BLIND),
     **dict.fromkeys(("jsonl", "reuters-json", "settings", "results"), JSON),
-    **dict.fromkeys(("counts", "models"), (*BLIND, *[forge] * 6)),
 }
 COLUMNS = {"parquet": ("items", "text", "spans", "id"), "context-parquet": ("ngram", "label", "f_nu", "f_de")}
+NAMES = (*DOCUMENTS, *OTHERS)
 
 
 def make_subjects(only: Sequence[str] = ()) -> list[Subject]:
-    """Return every reader with its files, or those that are named."""
-    return [
-        Subject(name, files(), READERS[name], MUTATIONS.get(name, TEXT), COLUMNS.get(name, ()))
-        for name, files in {**DOCUMENTS, **OTHERS}.items()
-        if not only or name in only
-    ]
+    """Return every reader with its files, or those that are named; without spaCy, without its format."""
+    found = []
+    for name, files in {**DOCUMENTS, **OTHERS}.items():
+        if not only or name in only:
+            with suppress(ModuleNotFoundError):
+                found.append(Subject(name, files(), READERS[name], MUTATIONS.get(name, TEXT), COLUMNS.get(name, ())))
+    return found
