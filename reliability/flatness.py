@@ -7,23 +7,20 @@ hardly moves that slope; a leak of a little in every round does.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
-import numpy.typing as npt
+import scipy.stats
 
 MEGABYTE = 1 << 20
 INTERVAL = 0.5  # seconds between samples
 WARM_UP = 0.25  # of a run: caches fill, and the allocator finds its level
-MOST_POINTS = 1500  # that slopes are taken between; of more samples, medians are taken first
-Floats = npt.NDArray[np.float64]
+MOST_POINTS = 1500  # that slopes are taken between; of more samples, every second, third, ... is taken
 
 
 @dataclass(frozen=True)
@@ -57,10 +54,7 @@ class Flatness:
     highest: float
     growth: float  # the slope, carried on over the whole run
     allowed: float
-
-    @property
-    def flat(self) -> bool:
-        return self.growth <= self.allowed
+    flat: bool
 
     def __str__(self) -> str:
         """Say it in a line."""
@@ -79,60 +73,46 @@ def judge(
     kept = [sample for sample in samples if sample.seconds >= WARM_UP * run]
     if len(kept) < 2:
         raise ValueError(f"there are {len(kept)} samples of the {process} after the warm-up: it takes two at least")
-    seconds = np.array([sample.seconds for sample in kept])
+    thinned = kept[:: -(-len(kept) // MOST_POINTS)]
     found = []
     for what, (share, least) in bounds.items():
         values = np.array([getattr(sample, what) for sample in kept], dtype=np.float64)
-        level = float(np.median(values))
-        growth = slope(seconds, values) * run
+        slope = scipy.stats.theilslopes([getattr(sample, what) for sample in thinned], [s.seconds for s in thinned])[
+            0
+        ]
+        level, growth = float(np.median(values)), float(slope) * run
         allowed = max(share * level, least)
-        found.append(Flatness(process, what, level, float(values.max()), growth, allowed))
+        found.append(Flatness(process, what, level, float(values.max()), growth, allowed, growth <= allowed))
     return found
 
 
-def slope(seconds: Floats, values: Floats) -> float:
-    """Return the median of the slopes between all pairs of points."""
-    size = -(-len(seconds) // MOST_POINTS)
-    whole = len(seconds) // size * size
-    seconds, values = (np.median(given[:whole].reshape(-1, size), axis=1) for given in (seconds, values))
-    earlier, later = np.triu_indices(len(seconds), 1)
-    return float(np.median((values[later] - values[earlier]) / (seconds[later] - seconds[earlier])))
+@contextmanager
+def sampled(processes: Mapping[str, tuple[int, Path]]) -> Iterator[dict[str, list[Sample]]]:
+    """Sample processes, by their ids and folders for temporary files, until the context is left."""
+    samples: dict[str, list[Sample]] = {name: [] for name in processes}
+    ended, began = threading.Event(), time.monotonic()
 
+    def run() -> None:
+        while not ended.wait(INTERVAL):
+            for name, (process, folder) in processes.items():
+                with suppress(FileNotFoundError, ProcessLookupError, KeyError):  # whoever waits for it reports that
+                    samples[name].append(look(process, folder, time.monotonic() - began))
 
-class Sampler:
-    """Samples processes from a thread of its own, until the context is left."""
-
-    def __init__(self, processes: Mapping[str, tuple[int, Path]], interval: float = INTERVAL) -> None:
-        self.processes, self.interval = processes, interval  # name -> process id, folder for temporary files
-        self.samples: dict[str, list[Sample]] = {name: [] for name in processes}
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
-
-    def __enter__(self) -> Sampler:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        began = time.monotonic()
-        while not self._ended.wait(self.interval):
-            for name, (process, folder) in self.processes.items():
-                try:
-                    self.samples[name].append(look(process, folder, time.monotonic() - began))
-                except (FileNotFoundError, ProcessLookupError, KeyError):
-                    return  # it has ended, which whoever waits for it reports
+    thread = threading.Thread(target=run, name="sampler", daemon=True)
+    thread.start()
+    try:
+        yield samples
+    finally:
+        ended.set()
+        thread.join()
 
 
 def look(process: int, folder: Path, seconds: float = 0.0) -> Sample:
     """Sample a process as the kernel sees it, and the files below its folder, some of which may go meanwhile."""
     home, temporary = Path("/proc", str(process)), 0
     status = dict(line.split(":", 1) for line in (home / "status").read_text().splitlines() if ":" in line)
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            with suppress(FileNotFoundError):
-                temporary += Path(parent, name).stat().st_size
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            temporary += path.stat().st_size if path.is_file() else 0
     files, memory = sum(1 for _ in (home / "fd").iterdir()), int(status["VmRSS"].split()[0]) * 1024
     return Sample(seconds, memory, files, int(status["Threads"]), temporary)

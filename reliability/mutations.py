@@ -137,14 +137,17 @@ def strange_column(name: str, size: int, rng: random.Random) -> pa.Array:
     if kind == "spans":
         fields = rng.sample(list(SPAN), rng.choice([3, 3, 3, 2]))
         bounds = BOUNDS[:4] if rng.random() < 0.6 else BOUNDS
-        value = {"start": lambda: rng.choice(bounds), "end": lambda: rng.choice(bounds), "label": lambda: "LOC"}
-        rows = [[{field: value[field]() for field in fields} for _ in range(rng.randrange(3))] for _ in range(size)]
+        values: dict[str, list[Any]] = {"start": bounds, "end": bounds, "label": ["LOC", "O", ""]}
+        rows = [
+            [{field: rng.choice(values[field]) for field in fields} for _ in range(rng.randrange(3))]
+            for _ in range(size)
+        ]
         return pa.array(rows, pa.list_(pa.struct([(field, SPAN[field]) for field in fields])))
     if kind == "text" and rng.random() < 0.2:  # strings that are not UTF-8
         raw = [rng.choice([b"a \xff b", b"\xc3", b"fine words", b"\xed\xa0\x80 a"]) for _ in range(size)]
         return pa.Array.from_buffers(pa.string(), size, pa.array(raw, pa.binary()).buffers())
-    values = {"text": TEXTS, "list": LISTS, "number": NUMBERS}[kind]
-    chosen = [rng.choice(values if rng.random() < 0.2 else values[:3]) for _ in range(size)]
+    known = {"text": TEXTS, "list": LISTS, "number": NUMBERS}[kind]
+    chosen = [rng.choice(known if rng.random() < 0.2 else known[:3]) for _ in range(size)]
     plain = pa.array(chosen, {"list": pa.list_(pa.string()), "text": pa.string()}.get(kind, pa.int64()))
     return plain.cast(rng.choice(TYPES[kind]), safe=False)
 

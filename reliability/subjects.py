@@ -108,7 +108,7 @@ def read_as_archive(path: Path, rng: random.Random) -> None:
 
 
 def read_by_command(path: Path, rng: random.Random, arguments: str) -> None:
-    """Let `raregram` read it; what it says went wrong is an error of its input."""
+    """Let `raregram` read it; what it says went wrong is an error of its input, and of settings names the option."""
     from raregram import cli
 
     words = ["raregram", *(word.format(path=path, folder=path.parent) for word in arguments.split())]
@@ -120,7 +120,7 @@ def read_by_command(path: Path, rng: random.Random, arguments: str) -> None:
             code = int(end.code or 0)
     if code:
         error.seek(0)
-        raise InputError(error.read().strip().replace("nowhere.jsonl", path.name))
+        raise InputError(f"{path.name}: {error.read()}" if "--config" in arguments else error.read())
 
 
 def content(path: Path) -> Any:
