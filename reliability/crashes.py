@@ -10,7 +10,7 @@ must end with exit code 1 and one line that names what could not be written and 
 
 After each run every file under a final name must be the older one or the finished one, to the last byte. Then the
 command runs undisturbed: it must leave the files of an undisturbed run, bit for bit. At the end come
-functions of the library on small disks, targets that cannot be written, and standard output.
+targets that cannot be written.
 
 The disks are mounted in a namespace of their own, which ends with this program: as root, or where users may have
 namespaces. Written is crashes.json. The exit code is 1 if anything was wrong.
@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import shlex
 import shutil
 import signal
 import subprocess
@@ -34,11 +33,8 @@ from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from itertools import cycle
 from pathlib import Path
-from typing import Any
 
-import raregram as rg
-from benchmarks.measuring import RAREGRAM, parser, write_json
-from raregram.errors import FileError
+from benchmarks.measuring import parser, write_json
 from reliability import commands
 from reliability.commands import COMMANDS, Command, Tree, finals, named, tree
 
@@ -62,7 +58,6 @@ class Figures:
     files_checked: int = 0
     reruns: int = 0
     reruns_equal: int = 0
-    bytes_lost: int = 0
     seconds: float = 0.0
     faults: list[str] = field(default_factory=list)
 
@@ -144,7 +139,6 @@ def check_files(place: Workplace, calm: Undisturbed, figures: Figures) -> None:
     for name in sorted({*found, *before}):
         figures.files_checked += 1
         if found.get(name) not in (before.get(name), after.get(name)) or name not in found:
-            figures.bytes_lost += (calm.saved / name).stat().st_size if name in before else 0
             wrong = "is neither the older file nor the finished one" if name in found else "is gone"
             figures.faults.append(f"{name} {wrong}")
 
@@ -286,65 +280,9 @@ def complaints(code: int, said: str, reason: str, names: set[str]) -> list[str]:
     return wrong
 
 
-# The library
-
-
-def _count_under_a_limit(inputs: Path, folder: Path) -> None:
-    """Count with temporary files, which go where the system keeps them."""
-    tempfile.tempdir = str(folder)
-    try:
-        rg.count(str(inputs / "a.jsonl"), n=4, spans=["suffixes:4"], memory_limit=1_000_000).save(folder / "a.counts")
-    finally:
-        tempfile.tempdir = None
-
-
-WRITERS: dict[str, Callable[[Path, Path], None]] = {  # from the inputs to a folder
-    "Counts.save": lambda inputs, folder: rg.Counts.load(inputs / "a.counts").save(folder / "a.counts"),
-    "Model.save": lambda inputs, folder: rg.Model.load(inputs / "a.rgm").save(folder / "a.rgm"),
-    "count under a limit": _count_under_a_limit,
-}
-
-
-def fill_disks_of_library(name: str, place: Workplace, sizes: int) -> Figures:
-    """Let a function that writes files run out of space, at many sizes of a disk, most of them small."""
-    write, figures = WRITERS[name], Figures(f"{name}, full disk")
-    inputs, calm = place.base / "inputs", place.base / name
-    calm.mkdir()
-    write(inputs, calm)
-    enough = 64 + 8 * sum(_pages(path) for path in calm.rglob("*") if path.is_file())
-    with figures.during("the library"), small_disk(place.run) as change:
-        for pages in sorted({round(enough ** (step / (sizes - 1))) for step in range(sizes)}):
-            change(f"size={PAGE * pages}")
-            try:
-                write(inputs, place.run)
-                figures.finished += 1
-            except FileError as error:
-                figures.stopped += 1
-                if FULL not in str(error) or str(place.run) not in str(error):
-                    figures.faults.append(f"with {pages} pages: {error}")
-            found = tree(place.run)
-            figures.files_checked += len(found)
-            if not found.items() <= tree(calm).items():
-                figures.faults.append(f"with {pages} pages: not whole, or left behind: {sorted(found)}")
-            for path in place.run.iterdir():
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-        change(f"size={LARGE}")
-        write(inputs, place.run)
-        figures.reruns, figures.reruns_equal = 1, int(tree(place.run) == tree(calm))
-    return figures
-
-
-# Targets that cannot be written, and standard output
+# Targets that cannot be written
 
 ONE_FILE = ("count", "merge", "fit", "tune", "score to CSV", "tag")
-PRINTING = (
-    "score ../inputs/a.rgm ../inputs/contexts.tsv",
-    "score ../inputs/a.rgm ../inputs/contexts.tsv --json",
-    "rank ../inputs/a.rgm ../inputs/contexts.tsv --top 5000",
-    "info ../inputs/a.rgm",
-    "info ../inputs/a.counts --json",
-    "explain ../inputs/a.rgm 'w1 w2 w3 in'",
-)
 
 
 def refuse_targets(name: str, place: Workplace) -> Figures:
@@ -374,28 +312,6 @@ def refuse_targets(name: str, place: Workplace) -> Figures:
     return figures
 
 
-def print_to_full(arguments: str, folder: Path) -> list[str]:
-    """Let a command print to a full disk; return what is wrong with how it ends."""
-    options: dict[str, Any] = {"cwd": folder, "stderr": subprocess.PIPE, "text": True}
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run([RAREGRAM, *shlex.split(arguments)], stdout=full, check=False, **options)
-    if done.returncode == 1 and done.stderr.count("\n") == 1 and FULL in done.stderr:
-        return []
-    return [f"{arguments}: printing to a full disk ends with {done.returncode}: {done.stderr}"]
-
-
-def print_to_closed(arguments: str, folder: Path) -> list[str]:
-    """Let a command print to a pipe whose reader goes away after a line; return what is wrong with how it ends."""
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([RAREGRAM, *shlex.split(arguments)], cwd=folder, **pipes) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.readline()
-        process.stdout.close()
-        said = process.stderr.read()
-    return [f"{arguments}: after its reader has gone: {said}"] if said else []
-
-
 # The program
 
 
@@ -417,15 +333,9 @@ def try_all(given: argparse.Namespace, base: Path) -> Iterator[Figures]:
                 yield fill_disks(command, place, ways, given.sizes)
     if given.only or not given.sizes:
         return
-    for name in WRITERS:
-        yield fill_disks_of_library(name, Workplace.fresh(base), 4 * given.sizes)
     for name in ONE_FILE:
         if find_spec(named(name).needs):
             yield refuse_targets(name, Workplace.fresh(base))
-    figures, folder = Figures("standard output", stopped=2 * len(PRINTING)), Workplace.fresh(base).base
-    for arguments in PRINTING:
-        figures.faults += print_to_full(arguments, folder) + print_to_closed(arguments, folder)
-    yield figures
 
 
 COLUMNS = [name for name in asdict(Figures("")) if name not in ("name", "faults")]
