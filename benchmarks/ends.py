@@ -19,10 +19,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,141 +34,106 @@ from benchmarks.rivals.run import check, f1
 from benchmarks.rivals.summary import CLOSE
 from raregram.measure.experiment import Config
 
-Command = Sequence[object]
+
+class Command(NamedTuple):
+    """A command, with the files that are its standard input and output."""
+
+    words: Sequence[object]
+    source: str = os.devnull
+    out: str = "said"
 
 
-class Program(ABC):
-    """A tool by its commands, which are run in a folder of its own."""
+@dataclass(frozen=True)
+class Job:
+    """A tool's work in a folder of its own."""
 
-    def __init__(self, folder: Path, target: str, setting: dict[str, Any]) -> None:
-        self.folder, self.target, self.setting = folder, target, setting
+    folder: Path
+    target: str
+    setting: dict[str, Any]
+    data: Data
+    size: int
+    test: Part
 
-    @abstractmethod
-    def write(self, data: Data, size: int, test: Part) -> None:
-        """Write the tool's input files."""
+    def write_test(self, lines: Any) -> None:
+        (self.folder / "test.txt").write_text("".join(f"{line.rstrip()}\n" for line in lines))
 
-    @abstractmethod
-    def commands(self) -> list[tuple[Command, str | None, str | None]]:
-        """Return commands, each with the files that are its standard input and output, if any."""
-
-    @abstractmethod
-    def scores(self) -> Floats:
-        """Read the scores from the files that were written."""
-
-    def run(self) -> None:
-        """Run all commands."""
-        for words, source, out in self.commands():
-            with (
-                (self.folder / (source or "/dev/null")).open() as stdin,
-                (self.folder / (out or "said")).open("w") as to,
-            ):
-                call = list(map(str, words))
-                subprocess.run(call, cwd=self.folder, stdin=stdin, stdout=to, stderr=subprocess.PIPE, check=True)
+    def adapted(self, rival: str) -> Any:
+        """Write the training input of a rival; return that, and the test contexts in its format."""
+        adapter = load(rival)(Task(self.target, self.data.n, self.folder))
+        train = adapter.format(*self.data.read(f"contexts-{self.size}", self.target))
+        return train, adapter.format(self.test.texts)
 
 
-class Ours(Program):
-    """count, fit, score."""
+# Each tool writes its input, and yields its commands and how its scores are read.
+Work = tuple[list[Command], Callable[[], Floats]]
 
-    def write(self, data: Data, size: int, test: Part) -> None:
-        shutil.copy(data.folder / f"train-{size}.parquet", self.folder / "train.parquet")
-        (self.folder / "test.txt").write_text("".join(f"{text}\n" for text in test.texts.to_pylist()))
 
-    def commands(self) -> list[tuple[Command, str | None, str | None]]:
-        count = (RAREGRAM, "count", "train.parquet", "--targets", self.target, "--n", Config().n, "--out", "c", "-q")
-        fit = (RAREGRAM, "fit", "c", "--target", self.target, "--out", "m.rgm", "-q")
-        score = (RAREGRAM, "score", "m.rgm", "test.txt", "--format", "contexts", "--out", "scores.csv", "-q")
-        return [(words, None, None) for words in (count, fit, score)]
+def ours(job: Job) -> Work:
+    shutil.copy(job.data.folder / f"train-{job.size}.parquet", job.folder / "train.parquet")
+    job.write_test(job.test.texts.to_pylist())
+    count = ("count", "train.parquet", "--targets", job.target, "--n", Config().n, "--out", "c", "-q")
+    fit = ("fit", "c", "--target", job.target, "--out", "m.rgm", "-q")
+    score = ("score", "m.rgm", "test.txt", "--format", "contexts", "--out", "scores.csv", "-q")
 
-    def scores(self) -> Floats:
-        with (self.folder / "scores.csv").open(newline="") as file:
+    def scores() -> Floats:
+        with (job.folder / "scores.csv").open(newline="") as file:
             return np.array([float(row["log_ratio"]) for row in csv.DictReader(file)])
 
-
-class Adapted(Program):
-    """A rival whose adapter in `benchmarks.rivals` writes its input."""
-
-    rival: str
-
-    def write(self, data: Data, size: int, test: Part) -> None:
-        adapter = load(self.rival)(Task(self.target, data.n, self.folder))
-        self.train = adapter.format(*data.read(f"contexts-{size}", self.target))
-        self.write_test(adapter.format(test.texts))
-
-    def write_test(self, formatted: Any) -> None:
-        (self.folder / "test.txt").write_text("".join(f"{line.rstrip()}\n" for line in formatted))
+    return [Command((RAREGRAM, *words)) for words in (count, fit, score)], scores
 
 
-class FastText(Adapted):
-    """supervised, predict-prob."""
+def fasttext(job: Job) -> Work:
+    from benchmarks.rivals.fasttext import BUCKETS, DIMENSIONS, YES, log_odds
 
-    rival = "fasttext"
+    job.write_test(job.adapted("fasttext")[1])
+    settings = [word for name, value in job.setting.items() for word in (f"-{name}", value)]
+    layout = ("-dim", DIMENSIONS, "-bucket", BUCKETS, "-wordNgrams", 2, "-minCount", 1, "-thread", 2)
+    train = ("fasttext", "supervised", "-input", "train.txt", "-output", "model", *layout, *settings)
 
-    def commands(self) -> list[tuple[Command, str | None, str | None]]:
-        from benchmarks.rivals.fasttext import BUCKETS, DIMENSIONS
-
-        settings = [word for name, value in self.setting.items() for word in (f"-{name}", value)]
-        layout = ("-dim", DIMENSIONS, "-bucket", BUCKETS, "-wordNgrams", 2, "-minCount", 1, "-thread", 2)
-        train = ("fasttext", "supervised", "-input", "train.txt", "-output", "model", *layout, *settings)
-        return [(train, None, None), (("fasttext", "predict-prob", "model.bin", "test.txt"), None, "scores.txt")]
-
-    def scores(self) -> Floats:
-        from benchmarks.rivals.fasttext import YES, log_odds
-
-        rows = [line.split() for line in (self.folder / "scores.txt").read_text().splitlines()]
+    def scores() -> Floats:
+        rows = [line.split() for line in (job.folder / "scores.txt").read_text().splitlines()]
         return log_odds(np.array([row[0] == YES for row in rows]), np.array([float(row[1]) for row in rows]))
 
-
-class VowpalWabbit(Adapted):
-    """Learn, predict."""
-
-    rival = "vw"
-
-    def write_test(self, formatted: Any) -> None:
-        self.test = formatted[0]
-
-    def commands(self) -> list[tuple[Command, str | None, str | None]]:
-        from benchmarks.rivals.vw import learning, predicting
-
-        vw = (sys.executable, "-m", "vowpalwabbit", "--quiet")
-        learn = (*vw, *learning(self.train[0], self.folder / "model", self.folder / "cache", **self.setting))
-        return [(learn, None, None), ((*vw, *predicting(self.test, "model", "scores.txt")), None, None)]
-
-    def scores(self) -> Floats:
-        return np.array([float(line) for line in (self.folder / "scores.txt").read_text().split()])
+    predict = Command(("fasttext", "predict-prob", "model.bin", "test.txt"), out="scores.txt")
+    return [Command(train), predict], scores
 
 
-class KenLM(Adapted):
-    """lmplz, build_binary and query, for a pair of models; a score is the difference of two files."""
+def vowpal_wabbit(job: Job) -> Work:
+    from benchmarks.rivals.vw import learning, predicting
 
-    rival = "kenlm"
-
-    def commands(self) -> list[tuple[Command, str | None, str | None]]:
-        from benchmarks.rivals.kenlm import estimating
-
-        beside = Path(sys.executable).parent
-        found: list[tuple[Command, str | None, str | None]] = []
-        for name in ("nu", "de"):
-            for program, *words in estimating(self.folder, name, self.setting["order"]):
-                found.append(((beside / program, *words), None, None))
-            query = (beside / "query", "-v", "word" if self.setting["ends"] else "sentence", f"{name}.klm")
-            found.append((query, "test.txt", f"{name}.scores"))
-        return found
-
-    def scores(self) -> Floats:
-        of_target, of_others = (self._logs(self.folder / f"{name}.scores") for name in ("nu", "de"))
-        return np.subtract(of_target, of_others, dtype=np.float64)
-
-    def _logs(self, path: Path) -> list[float]:
-        if self.setting["ends"]:  # all in one line: "word=number length log", and a tab
-            return [float(word.split()[2]) for word in path.read_text().split("\t") if word.startswith("</s>=")]
-        return [float(line.split()[1]) for line in path.read_text().splitlines()]  # "Total: log OOV: number"
+    train, test = job.adapted("vw")
+    vw = (sys.executable, "-m", "vowpalwabbit", "--quiet")
+    learn = (*vw, *learning(train[0], job.folder / "model", job.folder / "cache", **job.setting))
+    predict = (*vw, *predicting(test[0], "model", "scores.txt"))
+    return [Command(learn), Command(predict)], lambda: np.loadtxt(job.folder / "scores.txt", ndmin=1)
 
 
-PROGRAMS: dict[str, tuple[type[Program], str]] = {
-    "raregram": (Ours, "raregram"),
-    "fasttext": (FastText, "fastText"),
-    "vw": (VowpalWabbit, "Vowpal Wabbit"),
-    "kenlm": (KenLM, "KenLM, a pair of models"),
+def kenlm(job: Job) -> Work:
+    """Make a pair of models; a score is the difference of two files."""
+    from benchmarks.rivals.kenlm import estimating
+
+    job.write_test(job.adapted("kenlm")[1])
+    beside, ends = Path(sys.executable).parent, job.setting["ends"]
+    found: list[Command] = []
+    for name in ("nu", "de"):
+        found += [Command((beside / p, *words)) for p, *words in estimating(job.folder, name, job.setting["order"])]
+        query = (beside / "query", "-v", "word" if ends else "sentence", f"{name}.klm")
+        found.append(Command(query, "test.txt", f"{name}.scores"))
+
+    def logs(name: str) -> list[float]:
+        text = (job.folder / f"{name}.scores").read_text()
+        if ends:  # all in one line: "word=number length log", and a tab
+            return [float(word.split()[2]) for word in text.split("\t") if word.startswith("</s>=")]
+        return [float(line.split()[1]) for line in text.splitlines()]  # "Total: log OOV: number"
+
+    return found, lambda: np.subtract(logs("nu"), logs("de"), dtype=np.float64)
+
+
+PROGRAMS: dict[str, tuple[Callable[[Job], Work], str]] = {
+    "raregram": (ours, "raregram"),
+    "fasttext": (fasttext, "fastText"),
+    "vw": (vowpal_wabbit, "Vowpal Wabbit"),
+    "kenlm": (kenlm, "KenLM, a pair of models"),
 }
 
 
@@ -184,33 +149,39 @@ def main() -> None:
         for target in arguments.targets
         for name in PROGRAMS
     ]
-    figures = verdicts(entries)
     if arguments.json:
-        write_json(arguments.json, {"figures": figures.found, "entries": entries})
+        write_json(arguments.json, {"figures": verdicts(entries).found, "entries": entries})
+
+
+def run(commands: Sequence[Command], folder: Path) -> None:
+    for words, source, out in commands:
+        with (folder / source).open() as stdin, (folder / out).open("w") as to:
+            call = list(map(str, words))
+            subprocess.run(call, cwd=folder, stdin=stdin, stdout=to, stderr=subprocess.PIPE, check=True)
 
 
 def measure(arguments: Any, target: str, name: str) -> dict[str, Any]:
     """Run a tool's commands; return the seconds and F1, or in a line why there are none."""
     contest = Measurement(0, arguments.size, target, name).path(arguments.out)
-    chosen: dict[str, Any] = (
-        json.loads(contest.read_text()) if contest.exists() else {"failed": "it was not in the contest"}
-    )
+    if not contest.exists():
+        return {"failed": "it was not in the contest"}
+    chosen = json.loads(contest.read_text())
     if "failed" in chosen:
         return {"failed": chosen["failed"]}
     data = Data(data_folder(arguments.out, 0))
     test = data.read("test", target)
-    with tempfile.TemporaryDirectory(prefix="ends-") as folder:
-        program = PROGRAMS[name][0](Path(folder), target, chosen["setting"])
-        program.write(data, arguments.size, test)
+    with tempfile.TemporaryDirectory(prefix="ends-") as made:
+        folder = Path(made)
+        commands, scores_of = PROGRAMS[name][0](Job(folder, target, chosen["setting"], data, arguments.size, test))
         clock: list[float] = []
         try:
-            processor = processor_seconds(lambda: clock.append(timed(program.run)))
+            processor = processor_seconds(lambda: clock.append(timed(lambda: run(commands, folder))))
         except (OSError, subprocess.CalledProcessError) as error:
             said = getattr(error, "stderr", b"") or b""
             return {"failed": " ".join(f"{error}: {said.decode(errors='replace')[-200:]}".split())}
-        scores = program.scores()
-        check(scores, len(test.labels))
-        return {"clock": clock[0], "processor": processor, "f1": f1(scores, test.labels, arguments.k)}
+        scores = scores_of()
+    check(scores, len(test.labels))
+    return {"clock": clock[0], "processor": processor, "f1": f1(scores, test.labels, arguments.k)}
 
 
 def verdicts(entries: Sequence[dict[str, Any]]) -> Figures:
@@ -218,30 +189,28 @@ def verdicts(entries: Sequence[dict[str, Any]]) -> Figures:
     figures = Figures()
     for target in dict.fromkeys(entry["target"] for entry in entries):
         here = {entry["program"]: entry for entry in entries if entry["target"] == target and "failed" not in entry}
-        ours = here.pop("raregram", None)
-        if ours and here:
-            close = [entry for entry in here.values() if entry["f1"] >= CLOSE * ours["f1"]]
+        own = here.pop("raregram", None)
+        if own and here:
+            close = [entry for entry in here.values() if entry["f1"] >= CLOSE * own["f1"]]
             fastest = min(close or here.values(), key=lambda entry: float(entry["clock"]))
             which = "within 10 % of our F1" if close else "at all (none is within 10 % of our F1)"
-            title = f"{target}: files to files, time of the fastest rival {which} over ours"
-            least = 3 if close else None
-            figures.add(
-                f"{title}, {PROGRAMS[fastest['program']][1]}", fastest["clock"] / ours["clock"], "x", least=least
-            )
+            what = f"{target}: files to files, time of the fastest rival {which} over ours"
+            ratio = fastest["clock"] / own["clock"]
+            figures.add(f"{what}, {PROGRAMS[fastest['program']][1]}", ratio, "x", least=3 if close else None)
     return figures
 
 
 def table(entries: Sequence[dict[str, Any]]) -> list[str]:
     """Return what was measured as a table in Markdown."""
-    lines = ["| | target | clock | processor | F1 |", "|---|---|--:|--:|--:|"]
+    return ["| | target | clock | processor | F1 |", "|---|---|--:|--:|--:|", *lines(entries)]
+
+
+def lines(entries: Sequence[dict[str, Any]]) -> Iterator[str]:
     for entry in entries:
-        title = PROGRAMS[entry["program"]][1]
-        if "failed" in entry:
-            cells = [entry["failed"], "", ""]
-        else:
+        cells = [entry.get("failed", ""), "", ""]
+        if "failed" not in entry:
             cells = [f"{entry['clock']:.1f} s", f"{entry['processor']:.1f} s", f"{entry['f1']:.3f}"]
-        lines.append(f"| {' | '.join([title, entry['target'], *cells])} |")
-    return lines
+        yield f"| {' | '.join([PROGRAMS[entry['program']][1], entry['target'], *cells])} |"
 
 
 if __name__ == "__main__":

@@ -22,10 +22,8 @@ The comparisons of CHOOSING were looked at while the method was made, those of U
 from __future__ import annotations
 
 import json
-import re
-import resource
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -36,7 +34,7 @@ import numpy.typing as npt
 import scipy.special
 import scipy.stats
 
-from benchmarks.measuring import Figures, parser, run_measured
+from benchmarks.measuring import Figures, parser, run_measured, used_seconds
 from raregram.corpus.documents import Options
 from raregram.corpus.fetch import fetch_corpus
 from raregram.corpus.formats import read_documents
@@ -78,7 +76,7 @@ class Corpus:
 
 
 def brown(folder: Path) -> Corpus:
-    paths = sorted(path for path in folder.rglob("c*") if re.fullmatch(r"c[a-r]\d\d", path.name))
+    paths = sorted(folder.rglob("c[a-r][0-9][0-9]"))
     documents = [[word.rpartition("/")[0].lower() for word in path.read_text().split()] for path in paths]
     return Corpus(documents, np.array([path.name[1] for path in paths]), np.full(len(paths), 1961))
 
@@ -249,12 +247,6 @@ def average_precision(hit: Bools, score: Floats) -> float:
     return float((np.cumsum(ordered) / np.arange(1, len(ordered) + 1))[ordered].mean())
 
 
-def spearman(x: Floats, y: Floats) -> float:
-    from scipy.stats import rankdata
-
-    return float(np.corrcoef(rankdata(x), rankdata(y))[0, 1])
-
-
 def covered(found: Estimates, other: Rows, seed: int) -> Bools:
     """Return whether what the other half shows is within 95 % of what the posterior lets expect there."""
     rng = np.random.default_rng(seed)
@@ -297,11 +289,9 @@ def replicate(counter: Counter, in_a: Bools, in_b: Bools, seed: int) -> dict[str
         for name, values in measures(rows, found).items():
             two = rows.documents[:, 0] >= 2
             scores.setdefault(name, []).append(np.where(two | (name in OURS), values, -np.inf))
-            result.setdefault(name, {})[f"rank correlation, {rows.length} words"] = spearman(
-                values[seen], ratio[seen]
-            )
-            rare = seen & (f <= RARE)
-            result[name][f"rank correlation, {rows.length} words, rare"] = spearman(values[rare], ratio[rare])
+            for which, kind in ((seen, ""), (seen & (f <= RARE), ", rare")):
+                correlation = scipy.stats.spearmanr(values[which], ratio[which]).statistic
+                result.setdefault(name, {})[f"rank correlation, {rows.length} words{kind}"] = float(correlation)
     hit = np.concatenate(hits)
     for name, of in scores.items():
         order = np.argsort(-np.concatenate(of), kind="stable")
@@ -339,10 +329,6 @@ import sys, raregram as rg
 found = list(rg.compare_each(sys.argv[1], by="genre", format="brown", lower=True, n=(1, 5)))
 print(len(found), sum(map(len, found)))
 """
-
-
-def brown_files(folder: Path) -> Iterator[Path]:
-    return (path for path in sorted(folder.rglob("c*")) if re.fullmatch(r"c[a-r]\d\d", path.name))
 
 
 def show_table(title: str, results: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, float]]:
@@ -449,12 +435,11 @@ def report_replication(
 
 
 def report_speed(folder: Path, figures: Figures) -> None:
-    source = next(brown_files(folder)).parent / "c[a-r][0-9][0-9]"
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    source = next(folder.rglob("ca01")).parent / "c[a-r][0-9][0-9]"
+    before = used_seconds()
     _, seconds, memory = run_measured([sys.executable, "-c", SPEED, source])
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     figures.add("Brown, 15 genres, 1 to 5 words", seconds, "s", most=60)
-    figures.add("the same, processor", after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, "s")
+    figures.add("the same, processor", used_seconds() - before, "s")
     figures.add("the same, memory", memory / 1e9, "GB", most=2)
 
 

@@ -453,6 +453,7 @@ BINARY = [pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(2), pa.lis
 NEVER_TEXT = [pa.list_view(pa.string()), *BINARY]
 
 
+@pytest.mark.harness
 @pytest.mark.parametrize("kind", VALUES, ids=str)
 def test_columns_of_every_type_come_out_or_are_refused_before_anything_is_written(tmp_path, monkeypatch, kind):
     monkeypatch.chdir(tmp_path)
@@ -489,6 +490,7 @@ def comparable(value) -> object:
         return {None: "", "true": 1.0}.get(value, value)
 
 
+@pytest.mark.harness
 @pytest.mark.parametrize("kind", VALUES, ids=str)
 @pytest.mark.parametrize("name", ["label", "ngram", "text", "items", "f_nu"])
 def test_columns_with_a_meaning_of_every_type_are_read_or_refused(tmp_path, monkeypatch, kind, name):

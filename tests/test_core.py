@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import venv
-from pathlib import Path
 
 import pytest
 
 import raregram as rg
 
-ROOT = Path(__file__).parents[1]
 TINY = """
 import sys, raregram as rg
 counts = rg.Counts.from_contexts(["he lives in", "she said that"], ["LOC", None], spans=["units", "whole"])
@@ -38,15 +35,3 @@ def test_every_public_name_is_there():
     assert dir(rg) == sorted(rg.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         rg.nothing  # noqa: B018
-
-
-@pytest.mark.slow
-@pytest.mark.harness
-def test_the_core_works_installed_alone(tmp_path):
-    """Without any extra: it counts and fits, and says how to install what is missing."""
-    venv.create(tmp_path / "alone", with_pip=True)
-    python = tmp_path / "alone" / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", ROOT], check=True)
-    assert subprocess.check_output([python, "-c", TINY], text=True) == "[]\n"
-    done = subprocess.run([python, "-c", "import raregram.sklearn"], capture_output=True, text=True, check=False)
-    assert "pip install 'raregram[sklearn]'" in done.stderr

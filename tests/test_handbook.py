@@ -66,14 +66,14 @@ def run_apart(page, pictures):
     return done.stdout
 
 
+@pytest.mark.harness
 @pytest.mark.parametrize("page", [path for path in RUN if path.parent.name == "howto"], ids=lambda path: path.stem)
 def test_how_to_pages_run(tmp_path, page):
     results = re.findall(r'\{ \.text \.output \}|<div class="output"', run_apart(page, tmp_path))
     assert bool(results) == bool(execute.BLOCK.search(page.read_text("utf-8")))
 
 
-@pytest.mark.slow
-@pytest.mark.harness
+@pytest.mark.trust
 @pytest.mark.parametrize("page", [path for path in RUN if path.parent.name != "howto"], ids=lambda path: path.stem)
 def test_tutorials_and_the_gallery_run(tmp_path, page):
     text = page.read_text("utf-8")

@@ -89,7 +89,9 @@ def test_the_source_archive_has_what_builds_and_tests_it(dist):
     assert not {name for name in inside if name.startswith(("build/", ".venv", ".git/"))}
 
 
-@pytest.mark.parametrize("archive", ["*.whl", "*.tar.gz"], ids=["wheel", "source"])
+@pytest.mark.parametrize(
+    "archive", [pytest.param("*.whl", marks=pytest.mark.harness), pytest.param("*.tar.gz", marks=pytest.mark.trust)]
+)
 def test_it_is_installed_and_counts_where_nothing_else_is(dist, tmp_path, archive):
     """As `pip install raregram` does it, with the newest packages of the core."""
     (path,) = dist.glob(archive)
