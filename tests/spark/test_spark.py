@@ -230,15 +230,68 @@ def test_contexts_are_counted_as_on_one_machine(spark, tmp_path, name, columns, 
         assert_same(rg.count(frame, **COUNTED, **options), expected)
 
 
-@needs_java
-def test_contexts_that_cannot_be_counted_are_named(spark, tmp_path):
-    (tmp_path / "in.tsv").write_text("LOC\ta b c\nO\ta b\n")
-    with pytest.raises(InputError, match=r"a partition of .*in.tsv, row 2 has 2 words, expected 3: 'a b'"):
-        rg.count(tmp_path / "in.tsv", engine="spark", session=spark)
-    with pytest.raises(ParameterError, match="pad, labels, by and on_error are for documents"):
-        rg.count(tmp_path / "in.tsv", engine="spark", session=spark, pad=True)
-    with pytest.raises(InputError, match=r"in.tsv holds contexts, not documents"):
+BAD_LINE = b"fine\n" * 99 + b"\xff\xfe bad\n" + b"fine\n" * 99
+WRONG = [  # a file, how it is counted, and what is said
+    ("in.tsv", b"LOC\ta b c\nO\ta b\n", {}, InputError, r"partition of .*in.tsv, row 2 has 2 words, expected 3"),
+    ("in.tsv", b"LOC\ta b c\n", {"pad": True}, ParameterError, "pad, labels, by and on_error are for documents"),
+    ("a.jsonl", b'{"text": "x", "spans": [[0, 2, "LOC"]]}\n', {}, InputError, "a.jsonl, the line .* LOC from 0 to 2"),
+    ("a.jsonl", b'{"body": 1}\n', {"on_error": "skip"}, InputError, "all 1 documents were skipped: .*needs items"),
+    ("c.txt", b"\xff bad\n", {"split": "lines", "format": "text"}, InputError, "line that begins .* not valid UTF-8"),
+    ("c.txt", b"fine\n\xff bad\n", {"format": "text"}, InputError, "c.txt, line 2 is not valid UTF-8"),
+    ("d.txt", BAD_LINE, {"format": "text"}, InputError, "d.txt, line 20 after byte 400 is not valid UTF-8"),
+    (
+        "d.txt",
+        BAD_LINE,
+        {"format": "text", "on_error": "skip"},
+        InputError,
+        "all 1 documents .*d.txt, line 100 is not",
+    ),
+    ("short.txt", b"a b", {"n": 10}, InputError, "no document is long enough: the longest has 2 words, and n is 10"),
+    ("plain.txt", b"so it goes\n", {"targets": ["LOC"]}, InputError, "no document has spans, so LOC cannot"),
+    (
+        "plain.txt",
+        b"so\n",
+        {"targets": ["LOC"], "split": "lines"},
+        InputError,
+        "no document has spans, so LOC cannot",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "expected"),
+    [
+        pytest.param(*wrong[:3], wrong[3:], marks=[needs_java, *([pytest.mark.harness] if row else [])])
+        for row, wrong in enumerate(WRONG)
+    ],
+)
+def test_what_cannot_be_counted_is_named(spark, tmp_path, monkeypatch, name, content, options, expected):
+    monkeypatch.setattr(sources, "PART_BYTES", 100)
+    (tmp_path / name).write_bytes(content)
+    error, said = expected
+    with pytest.raises(error, match=said):
+        rg.count(tmp_path / name, engine="spark", session=spark, **({} if name == "in.tsv" else {"n": 1}) | options)
+
+
+@thorough
+def test_sources_that_spark_cannot_read_are_named(spark, tmp_path):
+    (tmp_path / "in.tsv").write_text("LOC\ta b c\n")
+    pq.write_table(pa.table({"text": ["a b", None]}), tmp_path / "b.parquet")
+    frame = spark.createDataFrame([(1,)], "x int")
+    for source, error, said in [
+        (tmp_path / "nowhere.jsonl", FileError, "nowhere.jsonl does not exist"),
+        (tmp_path / "b.parquet", InputError, "b.parquet, row 2: text is missing"),
+        ([{"text": "a b"}], ParameterError, "not Python objects"),
+        (frame, InputError, "has no column items or text; it has x"),
+    ]:
+        with pytest.raises(error, match=said):
+            rg.count(source, n=1, engine="spark", session=spark)
+    with pytest.raises(ParameterError, match="cannot read standard input"):
+        rg.count("-", format="jsonl", engine="spark", session=spark)
+    with pytest.raises(InputError, match=r"in\.tsv holds contexts, not documents"):
         rg.count(numerator=tmp_path / "in.tsv", denominator=tmp_path / "in.tsv", engine="spark", session=spark)
+    with pytest.raises(ParameterError, match="The engine parameter of count must be one of 'local', 'spark'"):
+        rg.count(tmp_path / "in.tsv", engine="flink")
 
 
 @thorough
@@ -375,29 +428,6 @@ def test_items_of_any_bytes_survive_the_shuffle(spark):
 
 
 @thorough
-def test_bad_documents_stop_the_count_and_are_named(spark, tmp_path, monkeypatch):
-    (tmp_path / "a.jsonl").write_text('{"text": "a b c"}\n{"text": "x", "spans": [[0, 2, "LOC"]]}\n')
-    with pytest.raises(
-        InputError, match=r"a.jsonl, the line that begins with .*: the span LOC from 0 to 2 does not fit"
-    ):
-        rg.count(tmp_path / "a.jsonl", n=1, engine="spark", session=spark)
-    pq.write_table(pa.table({"text": ["a b", None]}), tmp_path / "b.parquet")
-    with pytest.raises(InputError, match=r"b.parquet, row 2: text is missing"):
-        rg.count(tmp_path / "b.parquet", n=1, engine="spark", session=spark)
-    (tmp_path / "c.txt").write_bytes(b"fine\n\xff\xfe bad\n")
-    with pytest.raises(InputError, match=r"the line that begins with .* is not valid UTF-8"):
-        rg.count(tmp_path / "c.txt", n=1, split="lines", format="text", engine="spark", session=spark)
-    with pytest.raises(InputError, match=r"c.txt, line 2 is not valid UTF-8"):
-        rg.count(tmp_path / "c.txt", n=1, format="text", engine="spark", session=spark)
-    monkeypatch.setattr(sources, "PART_BYTES", 100)
-    (tmp_path / "d.txt").write_bytes(b"fine\n" * 99 + b"\xff\xfe bad\n" + b"fine\n" * 99)
-    with pytest.raises(InputError, match=r"d.txt, line 20 after byte 400 is not valid UTF-8"):
-        rg.count(tmp_path / "d.txt", n=1, format="text", engine="spark", session=spark)
-    with pytest.raises(InputError, match=r"all 1 documents were skipped: .*d.txt, line 100 is not valid UTF-8"):
-        rg.count(tmp_path / "d.txt", n=1, format="text", on_error="skip", engine="spark", session=spark)
-
-
-@thorough
 def test_bad_documents_are_skipped_when_asked(spark, tmp_path):
     lines = [
         '{"text": "a b c", "spans": []}',
@@ -412,23 +442,6 @@ def test_bad_documents_are_skipped_when_asked(spark, tmp_path):
         counted = rg.count(tmp_path / "a.jsonl", n=1, on_error="skip", engine="spark", session=spark)
     assert_same(counted, expected)
     assert counted.targets == ("LOC",)  # a label of skipped documents alone is no target
-
-
-@thorough
-def test_what_cannot_be_counted_is_said_plainly(spark, tmp_path):
-    with pytest.raises(FileError, match=r"nowhere.jsonl does not exist"):
-        rg.count(tmp_path / "nowhere.jsonl", engine="spark", session=spark)
-    (tmp_path / "short.txt").write_text("a b")
-    with pytest.raises(InputError, match="no document is long enough: the longest has 2 words, and n is 10"):
-        rg.count(tmp_path / "short.txt", engine="spark", session=spark)
-    with pytest.raises(ParameterError, match="not Python objects"):
-        rg.count([{"text": "a b"}], engine="spark", session=spark)
-    with pytest.raises(ParameterError, match="cannot read standard input"):
-        rg.count("-", format="jsonl", engine="spark", session=spark)
-    with pytest.raises(InputError, match="has no column items or text; it has x"):
-        rg.count(spark.createDataFrame([(1,)], "x int"))
-    with pytest.raises(ParameterError, match="The engine parameter of count must be one of 'local', 'spark'"):
-        rg.count(tmp_path / "short.txt", engine="flink")
 
 
 @thorough
@@ -447,25 +460,12 @@ def test_what_may_be_wrong_is_said_as_on_one_machine(spark, tmp_path):
             counted = rg.count(tmp_path / name, n=1, targets=["LOC", "loc"], engine="spark", session=spark)
         assert_same(counted, expected)
         said, shown = [[str(each.message).split(", e.g. ")[0] for each in some] for some in (there, here)]
-        assert (
-            said
-            == shown
-            == [
-                "no document has the label loc: the labels are LOC; did you mean LOC?",
-                "1 of 3 documents have no spans",
-            ]
-        )
+        assert said == shown
+        assert [word in line for word, line in zip(("did you mean LOC", "1 of 3"), said, strict=True)] == [True, True]
         with pytest.warns(RaregramWarning, match="1 of 3 documents have no spans"):
             assert rg.count(tmp_path / name, n=1, engine="spark", session=spark).targets == ("LOC",)
-    (tmp_path / "plain.txt").write_text("so it goes\n")
-    for split in ("file", "lines"):
-        with pytest.raises(InputError, match="no document has spans, so LOC cannot be counted: tag them first"):
-            rg.count(tmp_path / "plain.txt", n=1, targets=["LOC"], split=split, engine="spark", session=spark)
     (tmp_path / "f.txt").write_text("__label__a they met in\n__label__a __label__b said mr old\n")
     assert_same(rg.count(tmp_path / "f.txt", engine="spark", session=spark), rg.count(tmp_path / "f.txt"))
-    (tmp_path / "bad.jsonl").write_text('{"body": 1}\n')
-    with pytest.raises(InputError, match=r"all 1 documents were skipped: .*a document needs items"):
-        rg.count(tmp_path / "bad.jsonl", n=1, on_error="skip", engine="spark", session=spark)
 
 
 @thorough
