@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
 from reliability import mutants
 from reliability.mutants import Mutant
 
+pytestmark = pytest.mark.harness
 SOURCE = Path(__file__).parents[2] / "src" / "raregram"
 LIST = """# Survivors
 
