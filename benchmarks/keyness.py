@@ -169,8 +169,8 @@ def measures(rows: Rows, found: Estimates) -> dict[str, Floats]:
     return {
         **classical,
         "G2 / D": np.sign(ratio) * design,
-        "ours: conservative": found.conservative() + 1e-6 * np.sign(ratio) * design,
-        "ours: ratio": found.shown(),
+        "ours: conservative": found.conservative + 1e-6 * np.sign(ratio) * design,
+        "ours: ratio": found.shown,
     }
 
 

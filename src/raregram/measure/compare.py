@@ -462,7 +462,7 @@ def _comparison(
     ngrams = pa.chunked_array([table["ngram"].combine_chunks() for table in tables], pa.string())
     table = pa.concat_tables(tables)
     several = _of_all_rows(table, estimates[0].freedom)
-    pointers = np.concatenate([repeats[k] for k in shown]) if tables else np.empty(0, np.int64)
+    pointers = repeats
     repeated = ngrams.take(pa.array(pointers, mask=pointers < 0))
     for name, column in {**several, "repeats": repeated}.items():
         table = table.append_column(name, column)
@@ -500,13 +500,13 @@ def _table(items: pa.Array, rows: Rows, found: Estimates) -> pa.Table:
         "documents_b": documents[1],
         "share_a": shares[0],
         "share_b": shares[1],
-        "log2_ratio": found.shown() / log2,
+        "log2_ratio": found.shown / log2,
         "low": low / log2,
         "high": high / log2,
-        "conservative": found.conservative() / log2,
+        "conservative": found.conservative / log2,
         "g2": g2,
         "g2_design": g2 / found.design / williams,
-        "beyond": found.beyond() / log2,
+        "beyond": found.beyond / log2,
         "log_ratio": keyness.log_ratio(*sides),
         "simple_maths": keyness.simple_maths(*sides),
         "odds_ratio": keyness.odds_ratio(*sides),
