@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 NARROWEST, WIDEST, PLAIN = 50, 140, 110  # columns of a line; PLAIN where standard output is no terminal
-LONGEST_BAR, SHORTEST_BAR, GAP = 24, 6, 2
+WITH_BAR, WITH_DOCUMENTS = 70, 90  # columns from which on there is room for them
+LONGEST_BAR = 24
 LONGEST_NAME = 12  # of a corpus in the head of a column
 FEW = 10  # rows, with which one would like to see more
 
@@ -84,43 +85,36 @@ def table(comparison: Comparison, rows: pa.Table, width: int, sort: str = "conse
 
     In a narrow terminal, documents go first, and then the bar.
     """
-    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
-    def size(column: list[str]) -> int:
-        return max(map(cell_len, column)) + GAP
-
-    by_name = {name: rows[name].to_pylist() for name in rows.column_names}
-    a, b = (visible(name) for name in comparison.names)
-    words = ["N-gram", *map(visible, by_name["ngram"])]
+    of = {name: rows[name].to_pylist() for name in rows.column_names}
+    a, b = (visible(name)[:LONGEST_NAME] for name in comparison.names)
     numbers = [
-        [f"{_cut(a)} /M", *map(_per_million, by_name["per_million_a"])],
-        [f"{_cut(b)} /M", *map(_per_million, by_name["per_million_b"])],
-        ["log2", *map("{:+.2f}".format, by_name["log2_ratio"])],
+        (f"{a} /M", map(_per_million, of["per_million_a"])),
+        (f"{b} /M", map(_per_million, of["per_million_b"])),
+        ("docs", map(":".join, zip(map(_value, of["documents_a"]), map(_value, of["documents_b"]), strict=True))),
+        ("log2", map("{:+.2f}".format, of["log2_ratio"])),
+        (sort, map(_value, of[sort])),
     ]
-    if sort not in ("log2_ratio", "f_a", "f_b"):
-        numbers.append([sort, *map(_value, by_name[sort])])
-    pairs = zip(map(_value, by_name["documents_a"]), map(_value, by_name["documents_b"]), strict=True)
-    documents = ["docs", *map(":".join, pairs)]
-    longest, left = max(map(cell_len, words)), width - sum(map(size, numbers))
-    if min(longest, 16) + size(documents) + SHORTEST_BAR + GAP <= left:
-        numbers.insert(2, documents)
-        left -= size(documents)
-    bar = max(0, min(LONGEST_BAR, left - min(longest, 30) - GAP))
-    bar = bar if bar >= SHORTEST_BAR else 0
-    scale = max((abs(end) for name in ("low", "high") for end in by_name[name]), default=0) or 1.0
+    if sort in ("log2_ratio", "f_a", "f_b"):
+        del numbers[4]
+    if width < WITH_DOCUMENTS:
+        del numbers[2]
+    bar = 0 if width < WITH_BAR else LONGEST_BAR // 2 if width < WITH_DOCUMENTS else LONGEST_BAR
+    scale = bar / (max((abs(end) for name in ("low", "high") for end in of[name]), default=0) or 1.0)
+    bars = [_bar(low, high, scale) for low, high in zip(of["low"], of["high"], strict=True)]
 
-    found = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="")
-    room = max(8, left - (bar + GAP if bar else 0))
-    found.add_column(words[0], no_wrap=True, overflow="ellipsis", max_width=room)
-    for head, *_ in numbers:
+    found = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
+    found.add_column("N-gram")
+    for head, _ in numbers:
         found.add_column(Text(head), justify="right", no_wrap=True)
     found.add_column("95 % interval"[:bar], no_wrap=True)
-    bars = [_bar(low, high, bar / scale) for low, high in zip(by_name["low"], by_name["high"], strict=True)]
-    body = zip(words[1:], *(column[1:] for column in numbers), bars, strict=True)
-    for cells, ratio in zip(body, by_name["log2_ratio"], strict=True):
-        found.add_row(*map(Text, cells), style="yellow" if ratio > 0 else "blue" if ratio < 0 else "")
+    # Only N-grams give way where there is too little room.
+    words = (Text(visible(ngram), no_wrap=True, overflow="ellipsis") for ngram in of["ngram"])
+    cells = (map(Text, column) for column in (*(column for _, column in numbers), bars))
+    for ratio, *row in zip(of["log2_ratio"], words, *cells, strict=True):
+        found.add_row(*row, style="yellow" if ratio > 0 else "blue" if ratio < 0 else "")
     return found
 
 
@@ -133,11 +127,6 @@ def _bar(low: float, high: float, scale: float) -> str:
     near, far = sorted((abs(low), abs(high)))
     solid = round((0.0 if low < 0 < high else near) * scale)
     return "█" * solid + "▒" * (round(far * scale) - solid)
-
-
-def _cut(name: str) -> str:
-    """Return the beginning of a long name."""
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
 def _per_million(value: float) -> str:
