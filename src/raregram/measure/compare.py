@@ -53,10 +53,7 @@ COLUMNS = [
     "share_b", "log2_ratio", "low", "high", "conservative", "g2", "g2_design", "p", "q", "beyond", "clr", "log_ratio",
     "simple_maths", "odds_ratio", "zeta", "fightin_words", "kind", "repeats",
 ]  # fmt: skip
-FIRST_COLUMNS = [
-    "ngram", "per_million_a", "per_million_b", "documents_a", "documents_b", "log2_ratio", "low", "high",
-    "conservative", "kind",
-]  # fmt: skip
+FIRST_COLUMNS = [COLUMNS[0], *COLUMNS[4:8], *COLUMNS[10:14], "kind"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -330,13 +327,15 @@ def _comparison(
     pair: Pair = (None, None),
 ) -> Comparison:
     """Return the comparison of the N-grams of all lengths from the shortest on; those below are parts of these."""
+    from scipy.stats import false_discovery_control
+
     lengths = _with_both(every, shortest, names)
     parts = find_parts(lengths)
     estimates = estimate(lengths, parts)
     repeats = find_repeats(lengths, parts, estimates, shortest)
     shown = list(zip(lengths, estimates, strict=True))[shortest - 1 :]
     table = pa.concat_tables(_measures(items, rows, found, len(repeats)) for rows, found in shown)
-    q = _adjusted(table["p"].to_numpy())
+    q = false_discovery_control(table["p"]) if len(table) else np.empty(0)
     repeated = table["ngram"].take(pa.array(repeats, mask=repeats < 0))
     for name, column in {"q": pa.array(q), "kind": _kinds(table, q), "repeats": repeated}.items():
         table = table.append_column(name, column)
@@ -404,13 +403,6 @@ def _measures(items: pa.Array, rows: Rows, found: Estimates, number: int) -> pa.
         "fightin_words": keyness.fightin_words(*sides),
     }
     return pa.table(columns)
-
-
-def _adjusted(p: Floats) -> Floats:
-    """Return p-values adjusted for their number."""
-    from scipy.stats import false_discovery_control
-
-    return np.asarray(false_discovery_control(p) if len(p) else p)
 
 
 def _kinds(table: pa.Table, q: Floats) -> pa.Array:

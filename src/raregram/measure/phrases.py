@@ -12,7 +12,7 @@ marginal likelihood, fitted for each length; words have b, c0 and c1 alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -293,38 +293,37 @@ def find_repeats(
     part that is as strong (its conservative end is as far from 0) and no fragment. If it does not, it is shown in
     place of its fragments.
     """
-    shown = slice(shortest - 1, None)
-    first = np.cumsum([0] * shortest + [len(rows) for rows in lengths[shown]])
-    f = np.concatenate([rows.f for rows in lengths[shown]])
-    signed = np.concatenate([found.conservative for found in estimates[shown]])
-    side = np.concatenate([found.side for found in estimates[shown]])
-    whole, part, size = _pairs(lengths, parts, first, shortest)
-    strength = np.where(side, -1, 1)[whole] * signed[part]
-    own = np.maximum(np.where(side, -1, 1) * signed, 0)
+    shown = range(shortest - 1, len(lengths))
+    first = np.cumsum([0] * shortest + [len(lengths[k]) for k in shown])
+    f, signed, side = (
+        np.concatenate(columns)
+        for columns in zip(
+            *((lengths[k].f, estimates[k].conservative, estimates[k].side) for k in shown), strict=True
+        )
+    )
+    length = np.repeat(shown, [len(lengths[k]) for k in shown])
+    pairs = _pairs(lengths, parts, first, shortest)
+    whole, part = np.concatenate([np.empty((2, 0), dtype=np.intp), *pairs], axis=1)
+    sign = np.where(side, -1, 1)
+    strength, own = sign[whole] * signed[part], np.maximum(sign * signed, 0)[whole]
     fragment = f[whole, side[whole]] >= INSIDE * f[part, side[whole]]
 
     repeats = np.full(len(f), -1, dtype=np.intp)
-    by_strength = np.argsort(-strength, kind="stable")
-    stronger = by_strength[(~fragment & (strength >= own[whole]))[by_strength]]
+    order = np.argsort(-strength, kind="stable")
+    stronger = order[(~fragment & (strength >= own))[order]]
     _assign_first(repeats, whole[stronger], part[stronger])
     # Longer rows first, since a row that they hide does not hide its own fragments.
     hides = fragment & (side[part] == side[whole]) & (signed[whole] != 0)
-    for length in range(len(lengths), shortest, -1):
-        hidden = hides & (size == length) & (repeats[whole] < 0) & (repeats[part] < 0)
+    for k in reversed(shown):
+        hidden = hides & (length[whole] == k) & (repeats[whole] < 0) & (repeats[part] < 0)
         _assign_first(repeats, part[hidden], whole[hidden])
     while (further := (repeats >= 0) & (repeats[repeats] >= 0)).any():  # to what is shown
         repeats[further] = repeats[repeats[further]]
     return repeats
 
 
-def _pairs(
-    lengths: Sequence[Rows], parts: Sequence[Parts | None], first: Ints, shortest: int
-) -> tuple[Order, Order, Order]:
-    """Return pairs of a row and one of its parts, in all lengths from the shortest on, and the length of the row.
-
-    Of each row, longer parts come before shorter ones, and of these the first one.
-    """
-    found = []
+def _pairs(lengths: Sequence[Rows], parts: Sequence[Parts | None], first: Ints, shortest: int) -> Iterator[Order]:
+    """Yield pairs of a row and one of its parts, (2, rows); longer parts come first, and of these the first one."""
     for k in range(shortest, len(lengths)):
         rows = np.arange(len(lengths[k]))[::-1]
         inside = [rows]  # the parts of one length
@@ -332,12 +331,7 @@ def _pairs(
             of_length = parts[shorter + 1]
             assert of_length is not None
             inside = [of_length.prefix[inside[0]], *(of_length.suffix[part] for part in inside)]
-            found += [(rows + first[k], part + first[shorter], np.full(len(rows), k + 1)) for part in inside]
-    empty = np.empty(0, dtype=np.intp)
-    whole, part, size = (
-        (np.concatenate([empty, *column]) for column in zip(*found, strict=True)) if found else [empty] * 3
-    )
-    return whole, part, size
+            yield from (np.stack([rows + first[k], part + first[shorter]]) for part in inside)
 
 
 def _assign_first(values: Order, index: Order, given: Order) -> None:
