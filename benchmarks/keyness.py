@@ -152,7 +152,7 @@ def measures(rows: Rows, found: Estimates) -> dict[str, Floats]:
     """Return what ranks rows, the characteristic of A first; those of the field want two documents of A."""
     sides = (rows.f[:, 0], rows.f[:, 1], float(rows.sizes[0]), float(rows.sizes[1]))
     ratio, g2 = keyness.log_ratio(*sides), keyness.g2(*sides)
-    design = g2 / found.design / keyness.small_sample(rows.f.sum(axis=1), found.design, *sides[2:])
+    design = keyness.g2_design(*sides, found.design)
     classical = {
         "G2": np.sign(ratio) * g2,
         "log ratio": ratio,
@@ -167,8 +167,8 @@ def measures(rows: Rows, found: Estimates) -> dict[str, Floats]:
     return {
         **classical,
         "G2 / D": np.sign(ratio) * design,
-        "ours: conservative": found.conservative() + 1e-6 * np.sign(ratio) * design,
-        "ours: ratio": found.shown(),
+        "ours: conservative": found.conservative + 1e-6 * np.sign(ratio) * design,
+        "ours: ratio": found.shown,
     }
 
 

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 
 import pyarrow.compute as pc
 import pytest
-from comparisons import HOSTILE, LAND, SEA, counted, large
+from comparisons import HOSTILE, compared, hostile, large, with_lines
 
 from raregram.show.comparison.page import MOST_ROWS, page
 
@@ -18,7 +18,7 @@ MINUS = "\u2212"
 
 
 def test_the_same_comparison_gives_the_same_bytes():
-    assert page(*counted()) == page(*counted())
+    assert page(*with_lines()) == page(*with_lines())
 
 
 def test_twenty_thousand_rows_with_lines_take_less_than_two_megabytes():
@@ -27,10 +27,9 @@ def test_twenty_thousand_rows_with_lines_take_less_than_two_megabytes():
 
 
 def test_lines_are_left_out_where_they_do_not_fit():
-    comparison, lines = counted()
-    whole, small = page(comparison, lines), page(comparison, lines, max_bytes=1)
-    assert len(small) < len(whole)
-    assert small == page(comparison, {})
+    comparison, lines = with_lines()
+    assert page(comparison, lines, max_bytes=1) == page(comparison, {})
+    assert len(page(comparison, {})) < len(page(comparison, lines))
 
 
 def test_words_are_nowhere_in_the_html():
@@ -43,9 +42,9 @@ def test_words_are_nowhere_in_the_html():
         def handle_starttag(self, tag, attributes):
             self.tags.append(tag)
 
-    html = page(*counted(names=HOSTILE[:2], sides=([" ".join(HOSTILE)] * 2, LAND)))
+    html = page(*with_lines(hostile()))
     assert "onerror" not in html.replace("&lt;img src=x onerror=window.hacked=1&gt;", "")  # the title, escaped
-    assert Tags(html).tags == Tags(page(*counted())).tags
+    assert Tags(html).tags == Tags(page(*with_lines())).tags
 
 
 webdriver = pytest.importorskip(
@@ -96,7 +95,7 @@ def show(browser, tmp_path):
 
 @pytest.fixture
 def sea(show):
-    return show(*counted())
+    return show(*with_lines())
 
 
 def wait_for(condition, seconds=30.0):
@@ -152,24 +151,60 @@ def rows_of(kind, table):
 
 
 @in_browser
-def test_the_page_shows_the_table(sea):
-    table = rows_of("positive", counted()[0].table)
+def test_the_page_shows_the_table_and_a_click_opens_the_lines(sea):
+    comparison, lines = with_lines()
+    table = rows_of("positive", comparison.table)
     size, table = len(table), table[: len(ngrams(sea))]
     assert ngrams(sea) == table["ngram"].to_pylist()
     assert column(sea, "sea / million") == [float(f"{x:.0f}") for x in table["per_million_a"].to_pylist()]
     assert column(sea, "log2") == [float(f"{x:.2f}") for x in table["log2_ratio"].to_pylist()]
-    assert seen(sea, "#status") == [f"{size} of {len(counted()[0].table)} rows"]
-    assert "sea 118 words, 2 documents against land 88 words" in re.sub(r"\s+", " ", at(sea, "#names").text)
+    assert seen(sea, "#status") == [f"{size} of {len(comparison)} rows"]
+    assert "sea 3,000 words, 30 documents against land 2,940 words" in re.sub(r"\s+", " ", at(sea, "#names").text)
+    at(sea, "#kinds [data-kind=all]").click()
+    at(sea, "#search").send_keys("then now")
+    sea.find_element(By.XPATH, "//td[@role='rowheader'][.='then now']").click()
+    assert seen(sea, "#row h2") == ["then now"]
+    row = next(row for row in comparison if row["ngram"] == "then now")
+    text = re.sub(r"\s+", " ", at(sea, "#row").text)
+    for side, name, found in zip("ab", comparison.names, lines["then now"], strict=True):
+        assert f"{name} {row[f'f_{side}']} (" in text
+        assert f"in {row[f'documents_{side}']} of 30 documents" in text
+        shown = sea.execute_script(
+            f"return [...document.querySelectorAll('.lines.{side} > div')].map((line) => "
+            "[...line.querySelectorAll('bdi')].map((part) => part.textContent))"
+        )
+        assert shown == [[line.document, line.left, line.match, line.right] for line in found.lines]
+        bars = sea.execute_script(
+            f"return [...document.querySelectorAll('.spread.{side} title')].map((title) => title.textContent)"
+        )
+        assert bars == [f"{document}: {f}" for document, f in sorted(found.documents.items())]
+    assert seen(sea, "#row dd")[0].replace(MINUS, "-") == f"{row['conservative']:+.2f}".replace("+0.00", "0.00")
 
 
 @in_browser
+def test_hostile_words_are_text(show):
+    comparison, lines = with_lines(hostile(1))
+    page = show(comparison, lines, width=390)
+    at(page, "#kinds [data-kind=all]").click()
+    for word in ("</script><img", "<!--<script>", "&lt;b&gt;", "$style", "\\"):
+        at(page, "#search").clear()
+        at(page, "#search").send_keys(word)
+        rows = page.find_elements(By.CSS_SELECTOR, "#grid tr[data-row]")
+        page.execute_script("arguments[0].click()", rows[ngrams(page).index(word)])
+        assert seen(page, "#row h2") == [word]
+        assert word in at(page, ".lines").text
+    assert len(page.find_elements(By.CSS_SELECTOR, "img, script:not(#data)")) == 1
+    assert HOSTILE[0] in at(page, "#names").text
+
+
+@in_browser
+@pytest.mark.harness
 def test_any_measure_sorts(sea):
     at(sea, "#kinds [data-kind=all]").click()
     for measure, head in (("g2", "G2"), ("fightin_words", "Fightin"), ("zeta", "Zeta"), ("f_b", "land frequency")):
         sort_by(sea, measure)
         values = column(sea, head)
         assert values == sorted(values, reverse=True), measure
-        assert len(set(values)) > 1
         assert seen(sea, "th[aria-sort=descending]")[0].split(" ")[0].startswith(head.split(" ")[0])
     at(sea, "th[aria-sort] button").click()
     values = column(sea, "land frequency")
@@ -183,8 +218,9 @@ def test_any_measure_sorts(sea):
 
 
 @in_browser
+@pytest.mark.harness
 def test_filters_choose_rows(sea):
-    table = counted()[0].table
+    table = compared().table
     for kind in ("negative", "lockword", "all", "positive"):
         at(sea, f"#kinds [data-kind={kind}]").click()
         wanted = set(rows_of(kind, table)["ngram"].to_pylist())
@@ -195,7 +231,8 @@ def test_filters_choose_rows(sea):
     assert {len(text.split()) for text in ngrams(sea)} == {2}
     before = int(seen(sea, "#status")[0].split()[0])
     at(sea, "#repeats").click()
-    assert int(seen(sea, "#status")[0].split()[0]) == before + table["repeats"].drop_null().length()
+    repeats = table.filter(pc.equal(table["length"], 2))["repeats"].drop_null()
+    assert int(seen(sea, "#status")[0].split()[0]) == before + len(repeats)
     at(sea, "#search").send_keys("THE ")
     assert ngrams(sea)
     assert all(re.search(r"the( |$)", text.lower()) for text in ngrams(sea))
@@ -205,47 +242,26 @@ def test_filters_choose_rows(sea):
 
 
 @in_browser
-def test_a_click_opens_the_lines(sea):
-    comparison, lines = counted()
-    at(sea, "#kinds [data-kind=all]").click()
-    at(sea, "#search").send_keys("the")
-    sea.find_element(By.XPATH, "//td[@role='rowheader'][.='the']").click()
-    assert seen(sea, "#row h2") == ["the"]
-    row = next(row for row in comparison.table.to_pylist() if row["ngram"] == "the")
-    text = re.sub(r"\s+", " ", at(sea, "#row").text)
-    for side, name, total in (("a", "sea", 2), ("b", "land", 2)):
-        assert f"{name} {row[f'f_{side}']} (" in text
-        assert f"in {row[f'documents_{side}']} of {total} documents" in text
-    for side, pair in zip("ab", lines["the"], strict=True):
-        shown = sea.execute_script(
-            f"return [...document.querySelectorAll('.lines.{side} > div')].map((line) => "
-            "[...line.querySelectorAll('bdi')].map((part) => part.textContent))"
-        )
-        assert shown == [[line.document, line.left, line.match, line.right] for line in pair.lines]
-        bars = sea.execute_script(
-            f"return [...document.querySelectorAll('.spread.{side} title')].map((title) => title.textContent)"
-        )
-        assert bars == [f"{document}: {f}" for document, f in sorted(pair.documents.items())]
-    assert seen(sea, "#row dd")[0].replace(MINUS, "-") == f"{row['conservative']:+.2f}".replace("+0.00", "0.00")
-
-
-@in_browser
-def test_a_row_without_lines_says_so(show):
-    comparison, _ = counted()
-    page = show(comparison, {})
+@pytest.mark.harness
+def test_a_row_without_lines_says_so_and_an_empty_comparison_is_shown(show):
+    page = show(compared(), {})
     assert "This page keeps no lines for this row" in at(page, "#row").text
+    page = show(replace(compared(), table=compared().table[:0]), {})
+    assert seen(page, "#status") == ["0 of 0 rows"]
 
 
 @in_browser
+@pytest.mark.harness
 def test_a_repeat_leads_to_what_it_repeats(sea):
     at(sea, "#repeats").click()
     at(sea, "tr.repeat").click()
-    first = seen(sea, "#row h2")[0].split()[0]
+    (repeat,) = seen(sea, "#row h2")
     at(sea, "#row p button").click()
-    assert seen(sea, "#row h2") == [first]
+    assert seen(sea, "#row h2") == [row["repeats"] for row in compared() if row["ngram"] == repeat]
 
 
 @in_browser
+@pytest.mark.harness
 def test_the_keyboard_is_enough(sea):
     def press(*keys):
         ActionChains(sea).send_keys(*keys).perform()
@@ -279,6 +295,7 @@ def test_the_keyboard_is_enough(sea):
 
 
 @in_browser
+@pytest.mark.harness
 def test_labels_of_the_plot_do_not_overlap_and_open_rows(show):
     page = show(*large())
     at(page, "#kinds [data-kind=all]").click()
@@ -300,6 +317,7 @@ def test_labels_of_the_plot_do_not_overlap_and_open_rows(show):
 
 
 @in_browser
+@pytest.mark.harness
 def test_a_large_table_is_drawn_row_by_row(show):
     comparison, lines = large(MOST_ROWS + 500)
     page = show(comparison, lines)
@@ -314,32 +332,9 @@ def test_a_large_table_is_drawn_row_by_row(show):
 
 
 @in_browser
-@pytest.mark.parametrize("width", [1400, 390])
-def test_hostile_words_are_text(show, width):
-    sides = ([" ".join([*HOSTILE, *SEA[0].split()])] * 2, LAND)
-    comparison, lines = counted(names=(HOSTILE[0], HOSTILE[1]), sides=sides, longest=1)
-    page = show(comparison, lines, width=width)
-    at(page, "#kinds [data-kind=all]").click()
-    for word in {word for text in HOSTILE for word in text.split()}:
-        at(page, "#search").clear()
-        at(page, "#search").send_keys(
-            word.encode("utf-16", "surrogatepass").decode("utf-16") if word.isascii() else ""
-        )
-        if word.isascii() and word.isprintable():
-            assert word in ngrams(page)
-            page.execute_script(
-                "arguments[0].click()",
-                page.find_elements(By.CSS_SELECTOR, "#grid tr[data-row]")[ngrams(page).index(word)],
-            )
-            assert seen(page, "#row h2") == [word]
-            assert word in at(page, ".lines").text
-    assert len(page.find_elements(By.CSS_SELECTOR, "img, script:not(#data)")) == 1
-    assert HOSTILE[0] in at(page, "#names").text
-
-
-@in_browser
+@pytest.mark.harness
 def test_a_phone_shows_all_of_it(show):
-    page = show(*counted(), width=390, height=844)
+    page = show(*with_lines(), width=390, height=844)
     assert page.execute_script("return document.documentElement.scrollWidth") == 390
     assert not at(page, "#row").is_displayed()
     page.execute_script("document.getElementById('grid').scrollIntoView({ block: 'end' })")
@@ -355,6 +350,7 @@ def test_a_phone_shows_all_of_it(show):
 
 
 @in_browser
+@pytest.mark.harness
 def test_the_theme_follows_the_system_until_it_is_chosen(sea):
     theme = "return [document.documentElement.dataset.theme, getComputedStyle(document.body).backgroundColor]"
     light = sea.execute_script(theme)
@@ -368,10 +364,3 @@ def test_the_theme_follows_the_system_until_it_is_chosen(sea):
     assert sea.execute_script(theme) == light
     at(sea, "#theme").click()
     sea.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-
-
-@in_browser
-def test_an_empty_comparison_is_shown(show):
-    comparison, _ = counted()
-    page = show(replace(comparison, table=comparison.table[:0]), {})
-    assert seen(page, "#status") == ["0 of 0 rows"]

@@ -1,22 +1,17 @@
-"""Concordance lines: where N-grams occur in documents, with the text around them.
-
-One pass finds all occurrences of thousands of N-grams. They make a trie whose steps are looked up for all items of a
-batch at once; after one step, few places are left that can go on.
-"""
+"""Concordance lines: where N-grams occur in documents, with the text around them; thousands of them in one pass."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from itertools import zip_longest
+from heapq import heappush, heapreplace
+from itertools import count, zip_longest
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from raregram.corpus.documents import Documents, Options, string_bounds
@@ -25,7 +20,7 @@ from raregram.errors import must_be
 from raregram.options import LINES, WIDTH, LineOrder
 from raregram.text.ngrams import split_ngrams
 from raregram.text.tokenize import Ints, Tokenizer, expand
-from raregram.text.vocabulary import Codes, Encoder, build_vocabulary, encode_items
+from raregram.text.vocabulary import ABSENT, Codes, Encoder, build_vocabulary, encode_items
 from raregram.text.words import words_in
 
 PLAIN = Tokenizer()
@@ -111,29 +106,31 @@ def sample_concordances(  # noqa: PLR0913 - every option has its name
     LINES.check(lines, "concordance")
     WIDTH.check(width, "concordance")
     tokenizer.check("concordance")
-    trie = Trie(ngrams, tokenizer)
-    encoder, overlap = Encoder(trie.vocabulary, tokenizer), trie.longest - 1
-    options = replace(options, cut=(trie.longest, tokenizer))
-    kept: dict[str, Kept] = {}
-    before = 0
-    for documents in read_documents(source, options):
+    matcher = PhraseMatcher(ngrams, tokenizer)
+    encoder, overlap = Encoder(matcher.vocabulary, tokenizer), matcher.longest - 1
+    samplers: dict[str, list[LineSampler]] = {}
+    order, before = count(), 0
+    for documents in read_documents(source, replace(options, cut=(matcher.longest, tokenizer))):
         codes, lengths = _encode(documents, encoder)
         offsets, before = _offsets(documents, lengths, overlap, before)
-        found = trie.find(codes, lengths).without(offsets > 0, overlap)
-        of_row = np.array([""] * len(documents) if documents.sample is None else documents.sample.to_pylist())
-        here = set(of_row.tolist())
-        for sample in sorted(here if samples is None else here.intersection(samples)):
-            inside = found.take(of_row[found.row] == sample)
-            of_sample = kept.setdefault(sample, Kept(trie.size, lines))
-            of_sample.add(inside, documents.names(), partial(_lines, documents, offsets, tokenizer, width))
+        sample_of = [""] * len(documents) if documents.sample is None else documents.sample.to_pylist()
+        for sample in sorted(set(sample_of) if samples is None else set(sample_of).intersection(samples)):
+            samplers.setdefault(sample, [LineSampler(lines) for _ in matcher.phrases])
+        wanted = np.array([sample in samplers for sample in sample_of])
+        codes = np.where(np.repeat(wanted, lengths), codes, ABSENT)
+        names, line_at = documents.names(), _line_maker(documents, offsets, tokenizer, width)
+        for row, position, length, phrase in matcher.find(codes, lengths):
+            # A piece of a long text begins with the last items of the piece before, in which they were found.
+            if not offsets[row] or position + length > overlap:
+                make_line = partial(line_at, names[row], row, position, length)
+                samplers[sample_of[row]][phrase].add(names[row], next(order), make_line)
         ended = len(documents) if documents.ends is None else int(documents.ends.sum())
         options.log.see(ended)
         progress(ended)
     options.log.check_read()
-    concordances = {sample: of_sample.concordances() for sample, of_sample in kept.items()}
     return {
-        sample: {text: some[which] for text, which in zip(ngrams, trie.which, strict=True)}
-        for sample, some in concordances.items()
+        sample: {text: of_sample[phrase].concordance() for text, phrase in zip(ngrams, matcher.which, strict=True)}
+        for sample, of_sample in samplers.items()
     }
 
 
@@ -149,121 +146,61 @@ def sort_lines(lines: Iterable[Line], order: LineOrder) -> list[Line]:
     return sorted(lines, key=lambda line: WORD.findall(line.right.casefold()))
 
 
-@dataclass(frozen=True)
-class Occurrences:
-    """Where N-grams occur in a batch, in order of N-gram and place."""
-
-    ngram: Ints  # as they are numbered
-    row: Ints  # the document in its batch
-    position: Ints  # of the first item in this row
-    length: Ints
-
-    def take(self, rows: npt.NDArray[Any]) -> Occurrences:
-        """Return some of them."""
-        return Occurrences(self.ngram[rows], self.row[rows], self.position[rows], self.length[rows])
-
-    def without(self, continued: npt.NDArray[np.bool_], overlap: int) -> Occurrences:
-        """Leave out what was in the piece of a long text before, whose last items some rows begin with."""
-        return self.take(~continued[self.row] | (self.position + self.length > overlap))
-
-
-class Trie:
-    """N-grams by their first item, second item and so on; each distinct one has a number."""
+class PhraseMatcher:
+    """Finds N-grams in encoded documents by a dictionary of their codes; each distinct one has a number."""
 
     def __init__(self, ngrams: Sequence[str], tokenizer: Tokenizer) -> None:
         split = split_ngrams(ngrams, tokenizer)
         if not len(split) or not split.lengths.all():
             raise must_be("ngrams", "concordance", "N-grams of one item or more", list(ngrams))
         self.vocabulary, codes = build_vocabulary(split.items)
-        self.longest = int(split.lengths.max())
-        steps: list[dict[int, int]] = [{} for _ in range(self.longest)]  # (node, code) -> next node
-        numbers: dict[tuple[int, int], int] = {}  # (length, node) -> N-gram
-        self.which = []  # the number of each N-gram
-        for items in np.split(codes, np.cumsum(split.lengths)[:-1]):
-            node = 0
-            for step, code in zip(steps, items.tolist(), strict=False):
-                node = step.setdefault(node * len(self.vocabulary) + code, len(step))
-            self.which.append(numbers.setdefault((len(items), node), len(numbers)))
-        self.size = len(numbers)
-        self.steps = [np.array(list(step), dtype=np.int64) for step in steps]  # the keys of nodes
-        self.orders = [np.argsort(keys) for keys in self.steps]
-        self.ends = [np.full(len(keys), -1) for keys in self.steps]  # the number of the N-gram that ends at a node
-        for (length, node), number in numbers.items():
-            self.ends[length - 1][node] = number
+        keys = [tuple(key.tolist()) for key in np.split(codes, np.cumsum(split.lengths)[:-1])]
+        self.phrases = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        self.which = [self.phrases[key] for key in keys]  # the number of each N-gram
+        self.longest = max(map(len, keys))
+        self.lengths: dict[int, list[int]] = {}  # of the N-grams that begin with an item
+        for first, length in sorted({(key[0], len(key)) for key in keys}):
+            self.lengths.setdefault(first, []).append(length)
 
-    def find(self, codes: Codes, lengths: Ints) -> Occurrences:
-        """Return all occurrences in documents that follow each other, each of so many items."""
-        ends, size = np.cumsum(lengths), len(self.vocabulary)
-        start = np.flatnonzero((codes >= 0) & (codes < size))
-        row = np.searchsorted(ends, start, side="right")
-        node, found = np.zeros(len(start), dtype=np.int64), []
-        for depth, (keys, order) in enumerate(zip(self.steps, self.orders, strict=True)):
-            inside = start + depth < ends[row]
-            start, row, node = start[inside], row[inside], node[inside]
-            code = codes[start + depth].astype(np.int64)
-            place = np.searchsorted(keys, node * size + code, sorter=order)
-            next_node = order[np.minimum(place, len(keys) - 1)]
-            goes_on = (keys[next_node] == node * size + code) & (code >= 0) & (code < size)
-            start, row, node = start[goes_on], row[goes_on], next_node[goes_on]
-            ended = self.ends[depth][node] >= 0
-            position = start - (ends - lengths)[row]
-            length = np.full(int(ended.sum()), depth + 1)
-            found.append((self.ends[depth][node][ended], row[ended], position[ended], length))
-        ngram, row, position, length = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return Occurrences(ngram, row, position, length).take(np.lexsort([position, row, ngram]))
+    def find(self, codes: Codes, lengths: Ints) -> Iterator[tuple[int, int, int, int]]:
+        """Yield row, position, length and number of each occurrence in documents that follow each other."""
+        ends = np.cumsum(lengths)
+        starts = np.flatnonzero(np.isin(codes, list(self.lengths)))
+        rows, heads = np.unique(np.searchsorted(ends, starts, side="right"), return_index=True)
+        for row, some in zip(rows.tolist(), np.split(starts, heads)[1:], strict=True):
+            begin, end = ends[row] - lengths[row], ends[row]
+            items = codes[begin:end].tolist()
+            for position in (some - begin).tolist():
+                for length in self.lengths[items[position]]:
+                    phrase = self.phrases.get(tuple(items[position : position + length]))
+                    if phrase is not None and position + length <= len(items):
+                        yield row, position, length, phrase
 
 
-class Kept:
-    """The lines that are kept of each N-gram, `most` at most, and how often it occurs in each document.
+class LineSampler:
+    """The lines of an N-gram, `most` at most, and how often it occurs in each document.
 
     The first occurrence in a document comes before the second ones of all documents, and so on.
     """
 
-    def __init__(self, size: int, most: int) -> None:
+    def __init__(self, most: int) -> None:
         self.most = most
-        self.documents: list[Counter[str]] = [Counter() for _ in range(size)]
-        self.lines: list[Line] = []
-        self.keys = np.empty((4, 0), dtype=np.int64)  # of each line: position, document, rank in it, N-gram
-        self.limit = np.full(size, most)  # the rank from which on an N-gram needs no more lines
-        self.rows = 0
+        self.documents: Counter[str] = Counter()
+        self.kept: list[tuple[int, int, Line]] = []  # heap of (-rank in the document, -order, line): the worst first
 
-    def add(self, found: Occurrences, names: Sequence[str], lines_of: Callable[[Occurrences], list[Line]]) -> None:
-        """Count the occurrences in a batch, and keep the lines of the best."""
-        pairs = found.ngram * len(names) + found.row
-        _, heads, sizes = np.unique(pairs, return_index=True, return_counts=True)
-        ngrams, rows = found.ngram[heads].tolist(), found.row[heads].tolist()
-        for ngram, row, times in zip(ngrams, rows, sizes.tolist(), strict=True):
-            self.documents[ngram][names[row]] += times
-        rank = np.arange(len(found.row)) - np.repeat(heads, sizes)
-        keys = np.stack([found.position, self.rows + found.row, rank, found.ngram])
-        hopeful = np.flatnonzero(rank < self.limit[found.ngram])
-        best = hopeful[self._best(keys[:, hopeful])]
-        self.rows += len(names)
-        lines, keys = [*self.lines, *lines_of(found.take(best))], np.concatenate([self.keys, keys[:, best]], axis=1)
-        order = self._best(keys)
-        self.keys, self.lines = keys[:, order], [lines[index] for index in order.tolist()]
-        last = np.flatnonzero(_index_in_group(self.keys[-1]) == self.most - 1)
-        self.limit[self.keys[-1, last]] = self.keys[-2, last]
+    def add(self, document: str, order: int, make_line: Callable[[], Line]) -> None:
+        """Count an occurrence, which comes after all others, and keep its line if it is among the best."""
+        rank = self.documents[document]
+        self.documents[document] += 1
+        if len(self.kept) < self.most:
+            heappush(self.kept, (-rank, -order, make_line()))
+        elif rank < -self.kept[0][0]:
+            heapreplace(self.kept, (-rank, -order, make_line()))
 
-    def _best(self, keys: Ints) -> Ints:
-        """Return the indices of the best of each N-gram."""
-        order = np.lexsort(keys)
-        return order[_index_in_group(keys[-1, order]) < self.most]
-
-    def concordances(self) -> list[Concordance]:
-        """Return the concordance of each N-gram."""
-        order = np.lexsort(self.keys[[0, 1, 3]])
-        bounds = np.searchsorted(self.keys[3, order], np.arange(len(self.documents) + 1))
-        lines = [self.lines[index] for index in order.tolist()]
-        return [
-            Concordance(tuple(lines[first:last]), dict(documents))
-            for first, last, documents in zip(bounds[:-1], bounds[1:], self.documents, strict=True)
-        ]
-
-
-def _index_in_group(values: Ints) -> Ints:
-    """Return for each of sorted values how many equal ones stand before it."""
-    return np.arange(len(values)) - np.searchsorted(values, values, side="left")
+    def concordance(self) -> Concordance:
+        """Return the lines in the order of the text."""
+        in_order = sorted(self.kept, key=lambda kept: -kept[1])
+        return Concordance(tuple(line for *_, line in in_order), dict(self.documents))
 
 
 def _encode(documents: Documents, encoder: Encoder) -> tuple[Codes, Ints]:
@@ -292,20 +229,22 @@ def _offsets(documents: Documents, lengths: Ints, overlap: int, before: int) -> 
     return offsets, int(offsets[-1] + lengths[-1])
 
 
-def _lines(documents: Documents, offsets: Ints, tokenizer: Tokenizer, width: int, found: Occurrences) -> list[Line]:
-    """Return occurrences with the text around them."""
-    names, lines = documents.names(), [Line("", 0, "", "", "")] * len(found.row)
-    order = np.argsort(found.row, kind="stable")
-    rows, heads = np.unique(found.row[order], return_index=True)
-    for row, which in zip(rows.tolist(), np.split(order, heads)[1:], strict=True):
-        text, bounds = text_and_bounds(documents.content[row].as_py(), tokenizer)
-        first = bounds[found.position[which], 0].tolist()
-        last = bounds[found.position[which] + found.length[which] - 1, 1].tolist()
-        position = (found.position[which] + offsets[row]).tolist()
-        for index, at, begin, end in zip(which.tolist(), position, first, last, strict=True):
-            left, right = text_before(text, begin, width), text_behind(text, end, width)
-            lines[index] = Line(names[row], at, left, text[begin:end], right)
-    return lines
+def _line_maker(
+    documents: Documents, offsets: Ints, tokenizer: Tokenizer, width: int
+) -> Callable[[str, int, int, int], Line]:
+    """Return a function that makes the line of an occurrence; rows come in order, so one text is kept at a time."""
+
+    @lru_cache(1)
+    def layout(row: int) -> tuple[str, Ints]:
+        return text_and_bounds(documents.content[row].as_py(), tokenizer)
+
+    def line_at(name: str, row: int, position: int, length: int) -> Line:
+        text, bounds = layout(row)
+        begin, end = int(bounds[position, 0]), int(bounds[position + length - 1, 1])
+        left, right = text_before(text, begin, width), text_behind(text, end, width)
+        return Line(name, int(offsets[row]) + position, left, text[begin:end], right)
+
+    return line_at
 
 
 def text_and_bounds(content: str | list[str], tokenizer: Tokenizer) -> tuple[str, Ints]:
@@ -319,28 +258,23 @@ def text_and_bounds(content: str | list[str], tokenizer: Tokenizer) -> tuple[str
     """
     if tokenizer.kind == "letters":
         letters = SPACE.sub(" ", content if isinstance(content, str) else " ".join(content))
-        starts = np.arange(len(letters))
-        return letters, np.column_stack([starts, starts + 1])
+        return letters, np.arange(len(letters))[:, None] + np.arange(2)
     strings = content.split() if isinstance(content, str) else content
-    text, bounds = " ".join(strings), string_bounds(strings)
-    if tokenizer.tokenize == "whitespace" or not strings:
-        return text, bounds
-    encoded = pa.array(strings, pa.string()).dictionary_encode()
-    inside = [_word_bounds(string) for string in encoded.dictionary.to_pylist()]
-    codes, sizes = np.asarray(encoded.indices), np.array([len(words) for words in inside])
-    index, _ = expand(codes, np.array([len(codes)]), sizes)
-    return text, np.concatenate(inside)[index] + np.repeat(bounds[:, :1], sizes[codes], axis=0)
+    starts = string_bounds(strings)[:, 0].tolist()
+    inside = _words_inside if tokenizer.tokenize == "words" else lambda string: [(0, len(string))]
+    bounds = [(s + a, s + b) for s, string in zip(starts, strings, strict=True) for a, b in inside(string)]
+    return " ".join(strings), np.array(bounds, dtype=np.int64).reshape(-1, 2)
 
 
 @lru_cache(1 << 16)
-def _word_bounds(string: str) -> Ints:
+def _words_inside(string: str) -> list[tuple[int, int]]:
     """Return the bounds of the words of a string; an empty one, a pad, is a word."""
     bounds, end = [], 0
     for word in words_in(string) or [""]:
         start = string.index(word, end)
         end = start + len(word)
         bounds.append((start, end))
-    return np.array(bounds, dtype=np.int64)
+    return bounds
 
 
 def text_before(text: str, end: int, width: int) -> str:

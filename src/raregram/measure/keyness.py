@@ -94,13 +94,18 @@ def beta_log_odds(p: float, a: Floats, b: Floats) -> Floats:
     return np.asarray(np.log(np.maximum(x, SMALLEST)) - np.log(np.maximum(complement, SMALLEST)))
 
 
+def per_million(f: Ints, n: float) -> Floats:
+    """Return frequencies per million."""
+    return np.asarray(f / n * 1e6)
+
+
 def simple_maths(f_a: Ints, f_b: Ints, n_a: float, n_b: float, k: float = SIMPLE_MATHS_K) -> Floats:
     """Return the ratio of frequencies per million with k added to both.
 
     >>> simple_maths(np.array([9]), np.array([0]), 1e6, 1e6).tolist()
     [10.0]
     """
-    return np.asarray((f_a / n_a * 1e6 + k) / (f_b / n_b * 1e6 + k))
+    return np.asarray((per_million(f_a, n_a) + k) / (per_million(f_b, n_b) + k))
 
 
 def odds_ratio(f_a: Ints, f_b: Ints, n_a: float, n_b: float) -> Floats:
@@ -173,6 +178,11 @@ def small_sample(f: Ints, design: Floats, n_a: float, n_b: float) -> Floats:
     """
     total = n_a + n_b
     return np.asarray(1 + (total / n_a + total / n_b - 1) * design / (6 * np.maximum(f, 1)))
+
+
+def g2_design(f_a: Ints, f_b: Ints, n_a: float, n_b: float, design: Floats) -> Floats:
+    """Return G2 over the design effect and over Williams's correction."""
+    return g2(f_a, f_b, n_a, n_b) / design / small_sample(f_a + f_b, design, n_a, n_b)
 
 
 def degrees_of_freedom(totals: Ints) -> float:

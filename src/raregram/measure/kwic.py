@@ -1,18 +1,31 @@
-"""Key words in context: the concordance of one N-gram as a table, or as lines for a terminal."""
+"""Key words in context: where one N-gram is in documents, as a table or for a terminal; and those of comparisons."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from raregram.corpus.concordance import Line, concordance, sort_lines, text_before, text_behind
-from raregram.corpus.documents import Options
+from raregram.corpus.concordance import (
+    Concordance,
+    Line,
+    concordance,
+    sample_concordances,
+    sort_lines,
+    text_before,
+    text_behind,
+)
+from raregram.corpus.documents import Options, reads_once
+from raregram.corpus.formats import path_names
 from raregram.corpus.log import ReadingLog
+from raregram.counts.count import is_frame
+from raregram.counts.table import Counts
 from raregram.errors import printable
 from raregram.measure.results import Results
+from raregram.measure.sides import Pair, count_file
 from raregram.models.explain import columns_of
 from raregram.options import (
     KIND,
@@ -30,9 +43,13 @@ from raregram.options import (
 )
 from raregram.text.tokenize import Tokenizer
 
+Lines: TypeAlias = Mapping[str, tuple[Concordance, Concordance]]  # by N-gram, of both corpora of a comparison
+
 SCHEMA = pa.schema(
     {"document": pa.string(), "position": pa.int64(), "left": pa.string(), "match": pa.string(), "right": pa.string()}
 )
+WORDS = Tokenizer(tokenize="words")
+READING = ("format", "split", "item_column", "tag_column", "sentences")
 NARROWEST = 8  # characters of text on each side
 
 
@@ -84,6 +101,81 @@ def kwic(  # noqa: PLR0913 - every option has its name
 def tokenizer_of(kind: Kind, tokenize: Tokenize | None, lower: bool) -> Tokenizer:
     """Return how texts are split: if nothing is said, at the boundaries of words, unless items are letters."""
     return Tokenizer(kind, tokenize or ("whitespace" if kind == "letters" else "words"), lower)
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The documents of a comparison: of two corpora, or of one that is cut into samples; None where none are left."""
+
+    corpora: tuple[Any, ...] = ()
+    options: Options = field(default_factory=Options)
+    tokenizer: Tokenizer = WORDS
+
+    @classmethod
+    def of(cls, corpora: Sequence[Any], counts: Counts, by: str | None, counting: Mapping[str, Any]) -> Texts:
+        """Return the corpora that were counted with some options, as far as they can be read a second time."""
+        reading = {name: counting[name] for name in READING if name in counting}
+        log = ReadingLog(counting.get("on_error", ON_ERROR.default))
+        again = tuple(corpus if reads_again(corpus) else None for corpus in corpora)
+        return cls(again, Options(**reading, by=by, log=log), counts.tokenizer)
+
+
+def reads_again(source: Any) -> bool:
+    """Whether these are documents that can be read a second time."""
+    if isinstance(source, Counts | Mapping | Iterator) or is_frame(source) or count_file(source) is not None:
+        return False
+    return not any(map(reads_once, path_names(source)))
+
+
+def find_lines(
+    texts: Texts,
+    pairs: Sequence[Pair],
+    ngrams: Sequence[Sequence[str]],
+    *,
+    lines: int = LINES.default,
+    width: int = WIDTH.default,
+    progress: Callable[[int], None] = lambda documents: None,
+) -> list[Lines]:
+    """Return the lines of N-grams in pairs of samples, each pair with N-grams of its own; nothing without texts.
+
+    Each corpus is read once.
+    """
+    wanted, named = list(dict.fromkeys(chain.from_iterable(ngrams))), {name for pair in pairs for name in pair}
+    found: list[dict[str, dict[str, Concordance]]] = []  # of each corpus, by sample
+    for corpus in texts.corpora:
+        log = ReadingLog(texts.options.log.on_error)
+        settings: dict[str, Any] = {"options": replace(texts.options, log=log), "tokenizer": texts.tokenizer}
+        settings |= {"samples": named if texts.options.by and None not in named else None, "progress": progress}
+        nothing = corpus is None or not wanted
+        found.append({} if nothing else sample_concordances(corpus, wanted, lines=lines, width=width, **settings))
+    return [_of_pair(found, pair, some) for pair, some in zip(pairs, ngrams, strict=True)]
+
+
+def _of_pair(found: Sequence[Mapping[str, Mapping[str, Concordance]]], pair: Pair, ngrams: Sequence[str]) -> Lines:
+    """Return the lines of two samples of one corpus, or of all samples of two."""
+    if len(found) == 2:
+        a, b = (list(samples.values()) for samples in found)
+    else:
+        samples = found[0] if found else {}
+        a = [samples[name] for name in samples if name == pair[0]]
+        b = [samples[name] for name in samples if name != pair[0] and pair[1] in (name, None)]
+    if not a and not b:
+        return {}
+    return {ngram: (_sum(a, ngram), _sum(b, ngram)) for ngram in ngrams}
+
+
+def _sum(samples: Iterable[Mapping[str, Concordance]], ngram: str) -> Concordance:
+    return sum((sample[ngram] for sample in samples), Concordance())
+
+
+def line_table(lines: tuple[Concordance, Concordance], sort: LineOrder, names: tuple[str, str]) -> pa.Table:
+    """Return the lines of both corpora as one table."""
+    rows = [
+        {"corpus": name, **asdict(line)}
+        for name, found in zip(names, lines, strict=True)
+        for line in sort_lines(found.lines, sort)
+    ]
+    return pa.Table.from_pylist(rows, pa.schema([("corpus", pa.string()), *SCHEMA]))
 
 
 def aligned(lines: Sequence[Line], columns: int | None = None) -> list[tuple[str, str, str]]:

@@ -82,29 +82,27 @@ class Estimates:
     prior: Floats  # and of the prior that is used, which gives way where the sightings contradict it
     design: Floats  # (rows,)
     offset: float  # log(n_a / n_b)
-    parameters: Floats
     freedom: float  # degrees of freedom of the design effect
     single: bool = False  # whether these are single items
 
-    def mean_and_variance(self, prior: Floats, less: Floats | float = 0.0) -> tuple[Floats, Floats]:
-        """Return mean and variance of the log ratio, without some of the (effective) sightings."""
-        from scipy.special import digamma, polygamma
-
-        a, b = (np.maximum(self.x - less, 0) + prior).T
-        return digamma(a) - digamma(b) - self.offset, polygamma(1, a) + polygamma(1, b)
+    @property
+    def side(self) -> Order:
+        """The corpus that each row marks: 0 or 1."""
+        return np.asarray(self.x[:, 0] * np.exp(-self.offset) < self.x[:, 1], dtype=np.intp)
 
     @cached_property
     def interval(self) -> tuple[Floats, Floats]:
         """Both ends of the 95 % interval of the log ratio; the fewer documents, the wider."""
         a, b = (self.x + self.prior).T
-        mean, _ = self.mean_and_variance(self.prior)
+        mean, _ = mean_and_variance(self.x + self.prior, self.offset)
         wider = max(t_quantile(0.05, self.freedom) / NORMAL, 1)
         ends = beta_log_odds(0.025, a, b), -beta_log_odds(0.025, b, a)
         low, high = (mean + wider * (end - self.offset - mean) for end in ends)
         return low, high
 
+    @cached_property
     def shown(self) -> Floats:
-        """Return the log ratio that is shown: the log odds of the posterior mean, with a few more neutral sightings.
+        """The log ratio that is shown: the log odds of the posterior mean, with a few more neutral sightings.
 
         Without these, the ratio of what one corpus never has is that of its prior; so it is nearer to what a new
         sample would show. It stays within the interval.
@@ -112,18 +110,18 @@ class Estimates:
         a, b = (self.x + self.prior + neutral(self.offset, CAUTION)).T
         return np.asarray(np.clip(np.log(a / b) - self.offset, *self.interval))
 
+    @cached_property
     def conservative(self) -> Floats:
-        """Return by what rows are ranked: the end of the interval nearer to 0, and 0 if it holds 0.
+        """What rows are ranked by: the end of the interval nearer to 0, and 0 if it holds 0.
 
         It is that of the row's own sightings, but no more than the ratio that is shown, which knows its parts, too.
         Where a corpus never has it, a normal distribution does not fit, and the exact limit of a binomial does.
         """
-        mean, variance = self.mean_and_variance(neutral(self.offset, WEAK))
+        mean, variance = mean_and_variance(self.x + neutral(self.offset, WEAK), self.offset)
         t = t_quantile(0.1, self.freedom)
         own = np.maximum(np.abs(mean) - t * np.sqrt(variance), self._exact_limit(mean > 0, t / NORMAL_SIDE))
-        own = np.maximum(own, 0)
-        shown = np.sign(mean) * self.shown()
-        return np.asarray(np.sign(mean) * np.clip(shown, 0, own) + 0.0)  # no -0.0
+        limit = np.clip(np.sign(mean) * self.shown, 0, np.maximum(own, 0))
+        return np.asarray(np.sign(mean) * limit + 0.0)  # no -0.0
 
     def _exact_limit(self, in_a: npt.NDArray[np.bool_], wider: float) -> Floats:
         """Return by how much a row marks its corpus at least (Clopper and Pearson's limit), in nats.
@@ -135,13 +133,22 @@ class Estimates:
         estimate = np.log(a / (b + 1)) - offset
         return np.asarray(estimate - wider * (estimate - (beta_log_odds(0.05, a, b + 1) - offset)))
 
+    @property
     def beyond(self) -> Floats:
-        """Return by how much the estimate differs from the prior, which is what the parts say; 0 for single items."""
+        """By how much the estimate differs from what the parts say; 0 for single items."""
         if self.single:
             return np.zeros(len(self.x))
-        mean, _ = self.mean_and_variance(self.prior)
-        before, _ = self.mean_and_variance(self.by_parts, less=np.inf)
+        mean, _ = mean_and_variance(self.x + self.prior, self.offset)
+        before, _ = mean_and_variance(self.by_parts, self.offset)
         return mean - before
+
+
+def mean_and_variance(shapes: Floats, offset: float) -> tuple[Floats, Floats]:
+    """Return mean and variance of a log ratio whose share in A has a beta distribution."""
+    from scipy.special import digamma, polygamma
+
+    a, b = shapes.T
+    return digamma(a) - digamma(b) - offset, polygamma(1, a) + polygamma(1, b)
 
 
 def find_parts(lengths: Sequence[Rows]) -> list[Parts | None]:
@@ -173,16 +180,14 @@ def estimate(lengths: Sequence[Rows], parts: Sequence[Parts | None]) -> list[Est
     for rows, of_rows in zip(lengths, parts, strict=True):
         design = _design(rows)
         x = rows.f / design[:, None]
-        features, spread = _features(rows, of_rows, lengths, done)
+        features, spread = _features(rows, of_rows, done)
         evidence = np.column_stack([np.ones(len(x)), np.log(x.sum(axis=1)), *spread])
         offset = float(np.log(rows.sizes[0] / rows.sizes[1]))
-        parameters = _fit(x, features, evidence, offset)
-        log_odds, log_strength = _linear(parameters, features, evidence, offset)
+        log_odds, log_strength = _linear(_fit(x, features, evidence, offset), features, evidence, offset)
         most = np.log(MOST_SIGHTINGS) + np.logaddexp(0, abs(offset))
         by_parts = _shapes(log_odds, np.minimum(log_strength, most), offset)
-        prior = _give_way(x, by_parts, offset)
-        freedom = degrees_of_freedom(rows.totals)
-        done.append(Estimates(x, by_parts, prior, design, offset, parameters, freedom, of_rows is None))
+        prior, freedom = _give_way(x, by_parts, offset), degrees_of_freedom(rows.totals)
+        done.append(Estimates(x, by_parts, prior, design, offset, freedom, of_rows is None))
     return done
 
 
@@ -195,25 +200,22 @@ def _design(rows: Rows) -> Floats:
     return design_effect(rows.f[:, known], *sums)
 
 
-def _features(
-    rows: Rows, parts: Parts | None, lengths: Sequence[Rows], done: Sequence[Estimates]
-) -> tuple[Floats, list[Floats]]:
+def _features(rows: Rows, parts: Parts | None, done: Sequence[Estimates]) -> tuple[Floats, list[Floats]]:
     """Return the terms of the prior log ratio, and the logarithm of the variance of the parts, if there are any."""
     one = np.ones(len(rows))
     if parts is None:
         return one[:, None], []
-    (prefix, v_prefix), (suffix, v_suffix) = (_without(rows.f, row, done[-1]) for row in (parts.prefix, parts.suffix))
+
+    def without(part: Estimates, index: Order) -> tuple[Floats, Floats]:
+        """Return mean and variance of a part's log ratio without the sightings of the rows that it is a part of."""
+        x = np.maximum(part.x[index] - rows.f / part.design[index][:, None], 0)
+        return mean_and_variance(x + part.prior[index], part.offset)
+
+    (prefix, v_prefix), (suffix, v_suffix) = (without(done[-1], index) for index in (parts.prefix, parts.suffix))
     terms = [one, np.maximum(prefix, suffix), np.minimum(prefix, suffix)]
     if parts.middle is not None:
-        terms.append(_without(rows.f, parts.middle, done[-2])[0])
+        terms.append(without(done[-2], parts.middle)[0])
     return np.column_stack(terms), [np.log((v_prefix + v_suffix) / 2)]
-
-
-def _without(f: Ints, row: Order, part: Estimates) -> tuple[Floats, Floats]:
-    """Return mean and variance of a part's log ratio without the sightings of the N-grams that it is a part of."""
-    prior, design = part.prior[row], part.design[row]
-    less = Estimates(part.x[row], part.by_parts[row], prior, design, part.offset, part.parameters, part.freedom)
-    return less.mean_and_variance(prior, f / design[:, None])
 
 
 def _linear(parameters: Floats, features: Floats, evidence: Floats, offset: float) -> tuple[Floats, Floats]:
@@ -224,7 +226,7 @@ def _linear(parameters: Floats, features: Floats, evidence: Floats, offset: floa
 
 def _shapes(log_odds: Floats, log_strength: Floats, offset: float) -> Floats:
     """Return the shapes of the prior: those that the parts say, and a few sightings with the ratio 1."""
-    of_parts = np.exp(log_strength)[:, None] * _shares(np.column_stack([log_odds, -log_odds]))
+    of_parts = np.exp(log_strength)[:, None] * _expit(np.column_stack([log_odds, -log_odds]))
     return np.asarray(of_parts + neutral(offset))
 
 
@@ -232,8 +234,8 @@ def _give_way(x: Floats, prior: Floats, offset: float) -> Floats:
     """Return the shapes of a prior that becomes a weak one where the sightings contradict it."""
     weak = np.broadcast_to(neutral(offset, WEAK), x.shape)
     gain = _log_marginal(x, weak) - _log_marginal(x, prior)
-    share = _shares(gain + np.log(OUTLIERS / (1 - OUTLIERS)))[:, None]  # probability that the row is an outlier
-    return np.asarray((1 - share) * prior + share * weak)
+    outlier = _expit(gain + np.log(OUTLIERS / (1 - OUTLIERS)))[:, None]  # probability
+    return np.asarray((1 - outlier) * prior + outlier * weak)
 
 
 def _log_marginal(x: Floats, shapes: Floats) -> Floats:
@@ -244,11 +246,11 @@ def _log_marginal(x: Floats, shapes: Floats) -> Floats:
 
 
 def neutral(offset: float, sightings: float = NEUTRAL) -> Floats:
-    """Return so many sightings, in A and in B, as chance would spread them: log(n_a / n_b) is the offset."""
-    return sightings * _shares(np.array([offset, -offset]))
+    """Return sightings in A and in B as chance would spread them: log(n_a / n_b) is the offset."""
+    return sightings * _expit(np.array([offset, -offset]))
 
 
-def _shares(log_odds: Floats) -> Floats:
+def _expit(log_odds: Floats) -> Floats:
     from scipy.special import expit
 
     return np.asarray(expit(log_odds))
@@ -260,8 +262,7 @@ def _fit(x: Floats, features: Floats, evidence: Floats, offset: float) -> Floats
     from scipy.special import digamma
 
     start = np.zeros(features.shape[1] + evidence.shape[1])
-    if features.shape[1] > 1:
-        start[1:3] = 0.5
+    start[1:3] = 0.5 if features.shape[1] > 1 else 0
     start[features.shape[1]] = 1.0
     if len(x) > FITTED_ROWS:
         some = np.random.default_rng(0).choice(len(x), FITTED_ROWS, replace=False)
@@ -272,63 +273,68 @@ def _fit(x: Floats, features: Floats, evidence: Floats, offset: float) -> Floats
         log_odds, log_strength = _linear(parameters, features, evidence, offset)
         shapes = _shapes(log_odds, log_strength, offset)
         s = shapes.sum(axis=1)
-        likelihood = _log_marginal(x, shapes)
         slope = (digamma(x + shapes) - digamma(shapes)) - (digamma(n + s) - digamma(s))[:, None]
         of_parts = shapes - neutral(offset)
         by_odds = (slope[:, 0] - slope[:, 1]) * of_parts[:, 0] * of_parts[:, 1] / of_parts.sum(axis=1)
         by_strength = (slope * of_parts).sum(axis=1)
         pull = parameters - start
-        gradient = np.concatenate([by_odds @ features, by_strength @ evidence])
-        return float(pull @ pull / 2 - likelihood.sum()) / size, (pull - gradient) / size
+        gradient = pull - np.concatenate([by_odds @ features, by_strength @ evidence])
+        return float(pull @ pull / 2 - _log_marginal(x, shapes).sum()) / size, gradient / size
 
     return np.asarray(minimize(loss, start, method="SLSQP", jac=True, options={"ftol": 1e-14, "maxiter": 500}).x)
 
 
 def find_repeats(
     lengths: Sequence[Rows], parts: Sequence[Parts | None], estimates: Sequence[Estimates], shortest: int = 1
-) -> list[Ints]:
+) -> Order:
     """Return for each row the row that makes it redundant, or -1; they are numbered from the shortest length on.
 
     A part is a fragment if 80 % of its sightings are within the row, in the corpus that this marks. A row repeats a
     part that is as strong (its conservative end is as far from 0) and no fragment. If it does not, it is shown in
     place of its fragments.
     """
-    first = np.cumsum([0] * shortest + [len(rows) for rows in lengths[shortest - 1 :]])
-    signed = [found.conservative() for found in estimates]
-    side = [(found.x[:, 0] * np.exp(-found.offset) < found.x[:, 1]).astype(np.intp) for found in estimates]
-    repeats = [np.full(len(rows), -1, dtype=np.int64) for rows in lengths]
-    for k in range(shortest, len(lengths)):
-        sign, best = 1 - 2 * side[k], np.maximum((1 - 2 * side[k]) * signed[k], 0)
-        for length, row in _inside(np.arange(len(lengths[k])), k, parts, shortest):
-            strength = sign * signed[length][row]
-            stronger = (strength > best) | ((strength == best) & (repeats[k] < 0))
-            stronger &= ~_is_fragment(lengths[length], row, lengths[k], side[k])
-            best[stronger] = strength[stronger]
-            repeats[k][stronger] = (row + first[length])[stronger]
-    for k in range(len(lengths) - 1, shortest - 1, -1):
-        shown = (repeats[k] < 0) & (signed[k] != 0)
-        for length, row in _inside(np.arange(len(lengths[k])), k, parts, shortest):
-            fragment = _is_fragment(lengths[length], row, lengths[k], side[k]) & (side[length][row] == side[k])
-            hidden = np.flatnonzero(shown & fragment & (repeats[length][row] < 0))
-            repeats[length][row[hidden]] = hidden + first[k]
-    every = np.concatenate(repeats[shortest - 1 :])
-    for of_length in repeats[shortest - 1 :]:
-        while (further := (of_length >= 0) & (every[of_length] >= 0)).any():  # to what is shown
-            of_length[further] = every[of_length[further]]
+    shown = range(shortest - 1, len(lengths))
+    first = np.cumsum([0] * shortest + [len(lengths[k]) for k in shown])
+    f, signed, side = (
+        np.concatenate(columns)
+        for columns in zip(
+            *((lengths[k].f, estimates[k].conservative, estimates[k].side) for k in shown), strict=True
+        )
+    )
+    length = np.repeat(shown, [len(lengths[k]) for k in shown])
+    pairs = _pairs(lengths, parts, first, shortest)
+    whole, part = np.concatenate([np.empty((2, 0), dtype=np.intp), *pairs], axis=1)
+    sign = np.where(side, -1, 1)
+    strength, own = sign[whole] * signed[part], np.maximum(sign * signed, 0)[whole]
+    fragment = f[whole, side[whole]] >= INSIDE * f[part, side[whole]]
+
+    repeats = np.full(len(f), -1, dtype=np.intp)
+    order = np.argsort(-strength, kind="stable")
+    stronger = order[(~fragment & (strength >= own))[order]]
+    _assign_first(repeats, whole[stronger], part[stronger])
+    # Longer rows first, since a row that they hide does not hide its own fragments.
+    hides = fragment & (side[part] == side[whole]) & (signed[whole] != 0)
+    for k in reversed(shown):
+        hidden = hides & (length[whole] == k) & (repeats[whole] < 0) & (repeats[part] < 0)
+        _assign_first(repeats, part[hidden], whole[hidden])
+    while (further := (repeats >= 0) & (repeats[repeats] >= 0)).any():  # to what is shown
+        repeats[further] = repeats[repeats[further]]
     return repeats
 
 
-def _is_fragment(short: Rows, row: Order, long: Rows, side: Order) -> npt.NDArray[np.bool_]:
-    """Return whether most sightings of a part of each row are within the row, in the corpus of the given side."""
-    every = np.arange(len(side))
-    return np.asarray(long.f[every, side] >= INSIDE * short.f[row, side])
+def _pairs(lengths: Sequence[Rows], parts: Sequence[Parts | None], first: Ints, shortest: int) -> Iterator[Order]:
+    """Yield pairs of a row and one of its parts, (2, rows); longer parts come first, and of these the first one."""
+    for k in range(shortest, len(lengths)):
+        rows = np.arange(len(lengths[k]))[::-1]
+        inside = [rows]  # the parts of one length
+        for shorter in range(k - 1, shortest - 2, -1):
+            of_length = parts[shorter + 1]
+            assert of_length is not None
+            inside = [of_length.prefix[inside[0]], *(of_length.suffix[part] for part in inside)]
+            yield from (np.stack([rows + first[k], part + first[shorter]]) for part in inside)
 
 
-def _inside(rows: Order, k: int, parts: Sequence[Parts | None], shortest: int) -> Iterator[tuple[int, Order]]:
-    """Yield the parts of rows, of each length down to the shortest: the index of the length, and the row of each."""
-    here = [rows]
-    for length in range(k, shortest - 1, -1):
-        of_rows = parts[length]
-        assert of_rows is not None
-        here = [of_rows.prefix[here[0]], *(of_rows.suffix[row] for row in here)]
-        yield from ((length - 1, row) for row in here)
+def _assign_first(values: Order, index: Order, given: Order) -> None:
+    """Assign values to indices; of several for one index, the first."""
+    distinct, heads = np.unique(index, return_index=True)
+    values[distinct] = given[heads]

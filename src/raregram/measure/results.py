@@ -79,15 +79,11 @@ def show_value(value: Any) -> str:
 
 def text_table(rows: Sequence[Sequence[str]], below: str = "") -> str:
     """Return rows of text as columns; the first row names them, and numbers stand to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    numeric = [all(_is_number(value) for value in column[1:]) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(
-            value.rjust(width) if right else value.ljust(width)
-            for value, width, right in zip(row, widths, numeric, strict=True)
-        ).rstrip()
-        for row in rows
-    ]
+    columns = []
+    for column in zip(*rows, strict=True):
+        width, numeric = max(map(len, column)), all(map(_is_number, column[1:]))
+        columns.append([value.rjust(width) if numeric else value.ljust(width) for value in column])
+    lines = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
     return "\n".join([*lines, *([below] if below else [])])
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
@@ -13,18 +14,25 @@ from raregram.corpus.concordance import Concordance
 from raregram.errors import MissingExtraError, RaregramWarning
 from raregram.files import atomic_path, write_errors_named
 from raregram.measure.compare import Comparison
+from raregram.measure.kwic import Lines, find_lines
 from raregram.measure.listing import top_rows
 from raregram.measure.results import Results
 from raregram.options import KeywordKind
-from raregram.show.comparison.page import Lines, page
+from raregram.remote import local_path
+from raregram.show.comparison.page import page
 from raregram.show.comparison.plot import plot_comparison
 from raregram.show.write import write_results
-
-Samples = Sequence[Mapping[str, Concordance]]
 
 PAGE = "index.html"
 LINES = 12  # of a row and a corpus
 WITH_LINES: dict[KeywordKind, int] = {"positive": 500, "negative": 500, "lockword": 150}  # rows
+
+
+def page_lines(comparisons: Sequence[Comparison], progress: Callable[[int], None]) -> list[Lines]:
+    """Return the lines that the pages of comparisons of the same documents show, after one pass over these."""
+    wanted = [rows_with_lines(comparison.table) for comparison in comparisons]
+    pairs = [comparison.pair for comparison in comparisons]
+    return find_lines(comparisons[0].texts, pairs, wanted, lines=LINES, progress=progress)
 
 
 def rows_with_lines(table: pa.Table) -> list[str]:
@@ -33,17 +41,18 @@ def rows_with_lines(table: pa.Table) -> list[str]:
     return [ngram for some in zip_longest(*kinds) for ngram in some if ngram is not None]
 
 
-def lines_of(a: Samples, b: Samples, ngrams: Iterable[str]) -> Lines:
-    """Return the lines of two corpora, each of which is one or more samples; nothing if there is none of either."""
-
-    def of(samples: Samples, ngram: str) -> Concordance:
-        return sum((sample[ngram] for sample in samples), Concordance())
-
-    return {ngram: (of(a, ngram), of(b, ngram)) for ngram in ngrams} if a or b else {}
+def write_comparisons(
+    comparisons: Sequence[Comparison], folder: str | Path, progress: Callable[[int], None]
+) -> Iterator[Path]:
+    """Write comparisons of the same documents to a folder, several to one each in it; yield the path of each page."""
+    some_lines = page_lines(comparisons, progress)
+    for number, (comparison, lines) in enumerate(zip(comparisons, some_lines, strict=True), 1):
+        own = "" if len(comparisons) == 1 else f"{number:02}-" + re.sub(r"[^\w.-]+", "-", comparison.names[0])[:60]
+        yield write_comparison(comparison, lines, local_path(folder) / own)
 
 
 def write_comparison(comparison: Comparison, lines: Lines, folder: Path) -> Path:
-    """Write a comparison to a folder: the table, the plot and, when they are there, the page; return its path.
+    """Write the table, the plot and the page of a comparison to a folder; return the path of the page.
 
     Every file is whole or absent. Without matplotlib there is no plot, and a warning says so.
     """
@@ -56,12 +65,30 @@ def write_comparison(comparison: Comparison, lines: Lines, folder: Path) -> Path
     except MissingExtraError as error:
         warnings.warn(f"no plot was drawn: {error}", RaregramWarning, stacklevel=2)
     else:
-        _write(folder / "plot.svg", plot.svg.encode())
-        _write(folder / "plot.png", plot.png)
-    _write(folder / PAGE, page(comparison, lines).encode())
+        write_bytes(folder / "plot.svg", plot.svg.encode())
+        write_bytes(folder / "plot.png", plot.png)
+    write_page(comparison, lines, folder / PAGE)
     return folder / PAGE
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_page(comparison: Comparison, lines: Lines, path: str | Path) -> None:
+    """Write the page of a comparison."""
+    write_bytes(path, page(comparison, lines).encode())
+
+
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """Write a file that is whole or absent."""
     with atomic_path(path) as temporary:
         temporary.write_bytes(content)
+
+
+# --- for the command, until it calls `write_comparisons` ----------------------------------------------------------
+def lines_of(
+    a: Sequence[Mapping[str, Concordance]], b: Sequence[Mapping[str, Concordance]], ngrams: Iterable[str]
+) -> Lines:
+    """Return the lines of two corpora, each of which is one or more samples; nothing if there is none of either."""
+
+    def of(samples: Sequence[Mapping[str, Concordance]], ngram: str) -> Concordance:
+        return sum((sample[ngram] for sample in samples), Concordance())
+
+    return {ngram: (of(a, ngram), of(b, ngram)) for ngram in ngrams} if a or b else {}

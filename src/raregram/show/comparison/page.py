@@ -11,7 +11,7 @@ import json
 import math
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from html import escape
 from importlib.resources import files
 from string import Template
@@ -23,9 +23,8 @@ import pyarrow.compute as pc
 
 from raregram.corpus.concordance import Concordance
 from raregram.measure.compare import Comparison
+from raregram.measure.kwic import Lines as Lines  # noqa: PLC0414 - the command imports it from here
 from raregram.show.write import finite
-
-Lines = Mapping[str, tuple[Concordance, Concordance]]  # by N-gram, of both corpora
 
 MOST_ROWS = 20_000
 MOST_BYTES = 1_900_000  # of a page; rows that come first in `lines` have theirs, as far as it reaches

@@ -23,6 +23,7 @@ from raregram.show.comparison.page import strongest
 from raregram.show.report.figures import STYLE, import_matplotlib
 
 Floats = npt.NDArray[np.float64]
+Box = tuple[float, float, float, float]  # left, bottom, right, top
 
 A, B, EQUAL, INK = "#e06000", "#0a7acc", "#a3acb5", "#586573"  # as on the page
 FULL = 4.0  # the log2 ratio with the full colour
@@ -41,46 +42,38 @@ class Plot:
         return self.svg
 
 
-@dataclass(frozen=True)
-class Box:
-    """Where a label stands."""
+def place_labels(
+    points: Iterable[tuple[float, float]], sizes: Iterable[tuple[float, float]], frame: Box, gap: float
+) -> Iterator[tuple[int, Box]]:
+    """Yield the labels that have room, in order, each right, left, above or below its point, whichever is free.
 
-    left: float
-    bottom: float
-    right: float
-    top: float
-
-    def overlaps(self, other: Box) -> bool:
-        """Whether two labels have a place in common.
-
-        >>> Box(0, 0, 2, 1).overlaps(Box(1, 0, 3, 1)), Box(0, 0, 2, 1).overlaps(Box(2, 0, 3, 1))
-        (True, False)
-        """
-        apart = self.right <= other.left or other.right <= self.left
-        return not apart and self.bottom < other.top and other.bottom < self.top
-
-    def within(self, other: Box) -> bool:
-        """Whether it lies in another one."""
-        across = other.left <= self.left and self.right <= other.right
-        return across and other.bottom <= self.bottom and self.top <= other.top
-
-
-def place_labels(points: Iterable[tuple[float, float]], sizes: Iterable[tuple[float, float]], frame: Box, gap: float
-                 ) -> Iterator[tuple[int, Box]]:  # fmt: skip
-    """Yield the labels that have room, in order, each right, left, above or below its point, whichever is free."""
+    >>> dict(place_labels([(5, 5), (5, 5)], [(4, 2), (4, 2)], (0, 0, 20, 10), gap=1))
+    {0: (6, 4.0, 10, 6.0), 1: (0, 4.0, 4, 6.0)}
+    """
     placed: list[Box] = []
     for index, ((x, y), (wide, high)) in enumerate(zip(points, sizes, strict=True)):
-        for left, bottom in (
+        corners = [
             (x + gap, y - high / 2),
             (x - gap - wide, y - high / 2),
             (x - wide / 2, y + gap),
             (x - wide / 2, y - gap - high),
-        ):
-            box = Box(left, bottom, left + wide, bottom + high)
-            if box.within(frame) and not any(map(box.overlaps, placed)):
+        ]
+        boxes = [(left, bottom, left + wide, bottom + high) for left, bottom in corners]
+        for box in boxes:
+            inside = frame[0] <= box[0] and frame[1] <= box[1] and box[2] <= frame[2] and box[3] <= frame[3]
+            if inside and not any(overlap(box, other) for other in placed):
                 placed.append(box)
                 yield index, box
                 break
+
+
+def overlap(one: Box, other: Box) -> bool:
+    """Whether two boxes have more than an edge in common.
+
+    >>> overlap((0, 0, 2, 1), (1, 0, 3, 1)), overlap((0, 0, 2, 1), (2, 0, 3, 1))
+    (True, False)
+    """
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 def plot_comparison(comparison: Comparison) -> Plot:
@@ -99,18 +92,8 @@ def plot_comparison(comparison: Comparison) -> Plot:
         axes = figure.subplots()
         lows = [_set_scale(axes, which, values) for which, values in (("x", x), ("y", y))]
         colours = LinearSegmentedColormap.from_list("ratio", [B, EQUAL, A])
-        drawn = axes.scatter(
-            x[order],
-            y[order],
-            c=ratio[order],
-            s=7,
-            cmap=colours,
-            vmin=-FULL,
-            vmax=FULL,
-            lw=0,
-            alpha=0.8,
-            rasterized=True,
-        )
+        points = {"s": 7, "lw": 0, "alpha": 0.8, "rasterized": True}
+        drawn = axes.scatter(x[order], y[order], c=ratio[order], cmap=colours, vmin=-FULL, vmax=FULL, **points)
         equal = np.geomspace(max(lows), max(x.max(initial=1), y.max(initial=1)) * 1.6)
         axes.plot(equal, equal, color=INK, lw=1, ls=(0, (5, 5)), scalex=False, scaley=False)
         for low, line in zip(lows, (axes.axvline, axes.axhline), strict=True):
@@ -150,25 +133,21 @@ def _draw_labels(figure: Any, axes: Any, table: pa.Table) -> None:
     lockwords = pc.equal(table["kind"], "lockword").to_numpy()
     strength[lockwords] -= 0.02 * np.log1p(pc.add(table["f_a"], table["f_b"]).to_numpy()[lockwords])
     table = table.take(np.argsort(strength, kind="stable")[:MOST_CANDIDATES])
-    texts = [visible(ngram)[:LONGEST_LABEL] for ngram in table["ngram"].to_pylist()]
+    points = np.column_stack([table["per_million_b"].to_numpy(), table["per_million_a"].to_numpy()])
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # what was laid out stays, so that labels can be measured
     paper = {"boxstyle": "square,pad=0", "fc": "white", "ec": "none", "alpha": 0.6}
     shown = [
-        axes.text(x, y, text, fontsize=8, parse_math=False, va="bottom", bbox=paper)
-        for x, y, text in zip(
-            table["per_million_b"].to_pylist(), table["per_million_a"].to_pylist(), texts, strict=True
-        )
+        axes.text(*point, visible(ngram)[:LONGEST_LABEL], fontsize=8, parse_math=False, va="bottom", bbox=paper)
+        for point, ngram in zip(points.tolist(), table["ngram"].to_pylist(), strict=True)
     ]
-    gap = 3 * figure.dpi / POINTS
-    renderer = figure.canvas.get_renderer()
+    gap, renderer = 3 * figure.dpi / POINTS, figure.canvas.get_renderer()
     extents = [text.get_window_extent(renderer) for text in shown]
-    points = axes.transData.transform([text.get_position() for text in shown]) if shown else ()
     sizes = [(extent.width * 1.04 + gap, extent.height) for extent in extents]
-    boxes = dict(place_labels(points, sizes, Box(*axes.bbox.extents), gap))
-    boxes = dict(islice(boxes.items(), MOST_LABELS))
+    labels = place_labels(axes.transData.transform(points), sizes, tuple(axes.bbox.extents), gap)
+    boxes = dict(islice(labels, MOST_LABELS))
     for index, text in enumerate(shown):
         if index in boxes:
-            text.set_position(axes.transData.inverted().transform((boxes[index].left, boxes[index].bottom)))
+            text.set_position(axes.transData.inverted().transform(boxes[index][:2]))
         else:
             text.remove()

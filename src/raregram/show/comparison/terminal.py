@@ -1,21 +1,59 @@
-"""Rows of a comparison as lines of text, each with a bar: solid to the nearer end of its interval, then shaded."""
+"""Rows of a comparison in the terminal, each with a bar: solid to the nearer end of its interval, then shaded.
+
+rich is imported when something is printed.
+"""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from raregram.measure.compare import LEVEL, Comparison
-from raregram.models.explain import columns_of, visible
-from raregram.options import KeywordKind
+from raregram.measure.listing import top_rows
+from raregram.models.explain import visible
+from raregram.options import KeywordKind, KeywordSort
 
-NARROWEST, WIDEST = 40, 140  # columns of a line
-LONGEST_BAR, SHORTEST_BAR = 24, 6
+if TYPE_CHECKING:
+    from rich.table import Table
+
+NARROWEST, WIDEST, PLAIN = 50, 140, 110  # columns of a line; PLAIN where standard output is no terminal
+WITH_BAR, WITH_DOCUMENTS = 70, 90  # columns from which on there is room for them
+LONGEST_BAR = 24
+LONGEST_NAME = 12  # of a corpus in the head of a column
 FEW = 10  # rows, with which one would like to see more
-Line = tuple[str, float | None]  # what is printed, and the log2 ratio that it shows
+
+
+def print_comparison(
+    comparison: Comparison,
+    kind: KeywordKind = "positive",
+    sort: KeywordSort = "conservative",
+    top: int | None = 20,
+    repeats: bool = False,
+    file: IO[str] | None = None,
+) -> None:
+    """Print the first rows of a comparison as a table, in the colours of the page on a terminal.
+
+    Args:
+        comparison: the comparison; all others as in `raregram.measure.listing.top_rows`.
+        kind: which rows.
+        sort: the column.
+        top: how many rows.
+        repeats: whether also rows that say no more than another.
+        file: where to print; None for standard output.
+    """
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=file, highlight=False)
+    console.width = width = min(max(console.width, NARROWEST), WIDEST) if console.is_terminal else PLAIN
+    rows = top_rows(comparison.table, kind, sort, top, repeats)
+    console.print(Text(headline(comparison), style="bold"), soft_wrap=True)
+    console.print(table(comparison, rows, width, sort))
+    console.print(Text(footline(comparison, rows, kind), style="dim"), soft_wrap=True)
 
 
 def headline(comparison: Comparison) -> str:
@@ -29,51 +67,55 @@ def headline(comparison: Comparison) -> str:
 
 def footline(comparison: Comparison, rows: pa.Table, kind: KeywordKind) -> str:
     """Say how many rows there are of the kind that is shown, and how to see more."""
-    table = comparison.table
+    every = comparison.table
     if kind == "all":
-        return f"{len(rows):,} of {len(table):,} N-grams"
-    found = pc.sum(pc.equal(table["kind"], kind)).as_py() or 0
+        return f"{len(rows):,} of {len(every):,} N-grams"
+    found = pc.sum(pc.equal(every["kind"], kind)).as_py() or 0
     what = {
         "positive": f"mark {visible(comparison.names[0])} (q below {LEVEL:g})",
         "negative": f"mark {visible(comparison.names[1])} (q below {LEVEL:g})",
         "lockword": "are alike in both",
     }[kind]
     few = "; --all prints others, too" if found < FEW and kind != "lockword" else ""
-    return f"{found:,} of {len(table):,} N-grams {what}; {len(rows):,} shown{few}"
+    return f"{found:,} of {len(every):,} N-grams {what}; {len(rows):,} shown{few}"
 
 
-def lines(comparison: Comparison, table: pa.Table, width: int, sort: str = "conservative") -> Iterator[Line]:
-    """Yield a line of heads, and a line for each row that fits into so many columns.
+def table(comparison: Comparison, rows: pa.Table, width: int, sort: str = "conservative") -> Table:
+    """Return rows with their frequencies per million, numbers of documents, log2 ratio and what they are sorted by.
 
-    A row has its frequencies per million, its numbers of documents, the log2 ratio and what it is sorted by. In a
-    narrow terminal, documents go first, and then the bar.
+    In a narrow terminal, documents go first, and then the bar.
     """
-    width = min(max(width, NARROWEST), WIDEST)
-    rows = table.to_pylist()
-    a, b = (_cut(visible(name), 12) for name in comparison.names)
-    extra = [] if sort in ("log2_ratio", "f_a", "f_b") else [sort]
-    numbers = [[f"{a} /M", *(_per_million(row["per_million_a"]) for row in rows)]]
-    numbers += [[f"{b} /M", *(_per_million(row["per_million_b"]) for row in rows)]]
-    documents = [["docs", *(":".join(_value(row[name]) for name in ("documents_a", "documents_b")) for row in rows)]]
-    numbers += [["log2", *(f"{row['log2_ratio']:+.2f}" for row in rows)]]
-    numbers += [[name, *(_value(row[name]) for row in rows)] for name in extra]
-    words = ["N-gram", *(visible(row["ngram"]) for row in rows)]
-    longest = max(map(columns_of, words))
-    taken = [sum(max(map(columns_of, column)) + 2 for column in some) for some in (numbers, documents)]
-    if min(longest, 16) + sum(taken) + SHORTEST_BAR + 2 <= width:
-        numbers[2:2] = documents
-        taken[0] += taken[1]
-    bar = min(LONGEST_BAR, max(0, width - taken[0] - min(longest, 30) - 2))
-    bar = bar if bar >= SHORTEST_BAR else 0
-    room = max(8, min(longest, width - taken[0] - (bar + 2 if bar else 0)))
-    scale = max((abs(row[end]) for row in rows for end in ("low", "high")), default=0) or 1.0
-    for index, cells in enumerate(zip(*numbers, strict=True)):
-        text = _cut(words[index], room)
-        parts = [text + " " * (room - columns_of(text))]
-        parts += [_right(cell, max(map(columns_of, column))) for cell, column in zip(cells, numbers, strict=True)]
-        row: dict[str, Any] | None = rows[index - 1] if index else None
-        drawn = _bar(row["low"], row["high"], bar / scale) if row else "95 % interval"[:bar]
-        yield "  ".join([*parts, drawn]).rstrip(), row["log2_ratio"] if row else None
+    from rich.table import Table
+    from rich.text import Text
+
+    of = {name: rows[name].to_pylist() for name in rows.column_names}
+    a, b = (visible(name)[:LONGEST_NAME] for name in comparison.names)
+    numbers = [
+        (f"{a} /M", map(_per_million, of["per_million_a"])),
+        (f"{b} /M", map(_per_million, of["per_million_b"])),
+        ("docs", map(":".join, zip(map(_value, of["documents_a"]), map(_value, of["documents_b"]), strict=True))),
+        ("log2", map("{:+.2f}".format, of["log2_ratio"])),
+        (sort, map(_value, of[sort])),
+    ]
+    if sort in ("log2_ratio", "f_a", "f_b"):
+        del numbers[4]
+    if width < WITH_DOCUMENTS:
+        del numbers[2]
+    bar = 0 if width < WITH_BAR else LONGEST_BAR // 2 if width < WITH_DOCUMENTS else LONGEST_BAR
+    scale = bar / (max((abs(end) for name in ("low", "high") for end in of[name]), default=0) or 1.0)
+    bars = [_bar(low, high, scale) for low, high in zip(of["low"], of["high"], strict=True)]
+
+    found = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
+    found.add_column("N-gram")
+    for head, _ in numbers:
+        found.add_column(Text(head), justify="right", no_wrap=True)
+    found.add_column("95 % interval"[:bar], no_wrap=True)
+    # Only N-grams give way where there is too little room.
+    words = (Text(visible(ngram), no_wrap=True, overflow="ellipsis") for ngram in of["ngram"])
+    cells = (map(Text, column) for column in (*(column for _, column in numbers), bars))
+    for ratio, *row in zip(of["log2_ratio"], words, *cells, strict=True):
+        found.add_row(*row, style="yellow" if ratio > 0 else "blue" if ratio < 0 else "")
+    return found
 
 
 def _bar(low: float, high: float, scale: float) -> str:
@@ -83,8 +125,7 @@ def _bar(low: float, high: float, scale: float) -> str:
     ('████▒▒', '████▒▒', '▒▒▒▒')
     """
     near, far = sorted((abs(low), abs(high)))
-    near = 0.0 if low < 0 < high else near
-    solid = round(near * scale)
+    solid = round((0.0 if low < 0 < high else near) * scale)
     return "█" * solid + "▒" * (round(far * scale) - solid)
 
 
@@ -94,21 +135,21 @@ def _per_million(value: float) -> str:
 
 def _value(value: float | int | None) -> str:
     """Return a measure with the digits that say something."""
-    if value is None:
-        return "-"
-    return (
-        f"{value:,}" if isinstance(value, int) else f"{value:.2f}" if 0.005 <= abs(value) < 1000 else f"{value:.3g}"
-    )
+    if value is None or isinstance(value, int):
+        return "-" if value is None else f"{value:,}"
+    return f"{value:.2f}" if 0.005 <= abs(value) < 1000 else f"{value:.3g}"
 
 
-def _cut(text: str, width: int) -> str:
-    """Return as much of a text as has room, with a sign that more follows."""
-    if columns_of(text) <= width:
-        return text
-    while columns_of(text) > width - 1:
-        text = text[:-1]
-    return text + "…"
+# --- for the command, until it calls `print_comparison` ----------------------------------------------------------
+def lines(
+    comparison: Comparison, rows: pa.Table, width: int, sort: str = "conservative"
+) -> Iterator[tuple[str, float | None]]:
+    """Yield the lines of the table, each with the log2 ratio that it shows."""
+    from rich.console import Console
 
-
-def _right(text: str, width: int) -> str:
-    return " " * (width - columns_of(text)) + text
+    width = min(max(width, NARROWEST), WIDEST)
+    console = Console(file=io.StringIO(), width=width)
+    with console.capture() as shown:
+        console.print(table(comparison, rows, width, sort))
+    texts = map(str.rstrip, shown.get().splitlines())
+    yield from zip(texts, [None, *rows["log2_ratio"].to_pylist()], strict=True)
