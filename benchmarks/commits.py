@@ -144,7 +144,9 @@ class Jobs:
     def _service(self) -> Iterator[tuple[str, Callable[[], float]]]:
         """Start the service; give its address and a function that returns the processor seconds that it has used."""
         command = [self.python, "-c", "from raregram.cli import main; main()", "serve", "loc.rgm", "--port", "0"]
-        with subprocess.Popen([*command, "--no-browser"], cwd=self.folder, stderr=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            [*command, "--no-browser"], cwd=self.folder, stderr=subprocess.PIPE, text=True
+        ) as process:
             assert process.stderr is not None
             url = next(word for line in process.stderr for word in line.split() if word.startswith("http://"))
             stat, tick = Path(f"/proc/{process.pid}/stat"), os.sysconf("SC_CLK_TCK")
