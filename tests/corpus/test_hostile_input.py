@@ -562,7 +562,7 @@ def test_strange_results_are_named(tmp_path, text):
 
 
 def test_documents_of_two_kinds_are_no_corpus(tmp_path):
-    from raregram.measure.experiment import Config, load_corpus
+    from raregram.experiment.run import Config, load_corpus
 
     (tmp_path / "d.jsonl").write_text('{"text": "a b"}\n{"items": ["a"]}\n')
     with pytest.raises(InputError, match=r"some documents in .*d\.jsonl are texts and some lists of items"):

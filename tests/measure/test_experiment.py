@@ -17,17 +17,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from raregram.measure.processes import map_in_processes
+from raregram.show.report import write_report
 
 import raregram as rg
 from raregram import options
 from raregram.corpus.fetch import fetched_stanford
 from raregram.errors import InputError, ParameterError, RaregramError
+from raregram.experiment.run import Config
+from raregram.experiment.tables import findings, tables
 from raregram.measure import experiment
 from raregram.measure.evaluate import evaluate
-from raregram.measure.experiment import Config
-from raregram.measure.processes import map_in_processes
-from raregram.show.report import write_report
-from raregram.show.report.tables import findings, tables
 
 RAREGRAM = Path(sys.executable).with_name("raregram")
 SMALL = {

@@ -37,7 +37,7 @@ def test_top_hits_are_the_head_of_the_ranking(scored, k):
 def test_average_precision_is_scikit_learn_s_where_there_are_no_ties(scored):
     correct = np.array([right for _, right in scored])
     scores = -np.arange(len(scored), dtype=float)
-    measured = evaluation.measure(ranking(scores), correct, np.ones(len(scored), bool))
+    measured = evaluation.ranking_metrics(ranking(scores), correct, np.ones(len(scored), bool))
     assert measured.average_precision == pytest.approx(average_precision_score(correct, scores))
 
 

@@ -137,8 +137,9 @@ def test_explanations_without_evidence_are_drawn():
 
 
 def test_the_report_shows_test_articles_in_colours(tmp_path):
-    from raregram.measure import experiment
     from raregram.show.report.page import articles
+
+    from raregram.measure import experiment
 
     documents = [
         {"items": f"{i} {TEXT}".split(), "spans": [{"start": 4, "end": 5, "label": "LOC"}]} for i in range(30)
