@@ -246,7 +246,10 @@ def choose_articles(config: Config, test: pa.Table) -> list[dict[str, Any]]:
 
 # --- one target --------------------------------------------------------------------------------------------------
 def _grid(config: Config, splits: Splits, target: str, contexts: Counts) -> Grid:
-    return Grid(splits.train, target, contexts, config.denominator, config.unseen, config.seed, config.k, "f1")
+    # A copy of the items, so that a model has the same bytes in this process as in another.
+    items = splits.train.items.take(pa.array(np.arange(len(splits.train.items))))
+    train = replace(splits.train, items=items)
+    return Grid(train, target, contexts, config.denominator, config.unseen, config.seed, config.k, "f1")
 
 
 def _run_target(
