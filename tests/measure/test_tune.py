@@ -136,6 +136,35 @@ def test_the_lowest_cllr_wins(counts, corpus, estimator, denominator):
     assert "-0." not in drawn
 
 
+@pytest.mark.parametrize("by", ["cllr", "average-precision", "f1"])
+@pytest.mark.parametrize("estimator", ["backoff", "selective"])
+def test_what_is_said_of_the_best_is_measured_on_the_model_that_is_returned(estimator, by):
+    """Of a table in folds the model is calibrated, and the settings are compared before that."""
+    rng = np.random.default_rng(1)
+    documents = [" ".join(rng.choice(["in", "at", "x", "y", "z", "w"], 30)) for _ in range(60)]
+    tagged = [
+        {"text": text, "spans": [(i, i + 1, "LOC") for i in range(2, 30) if text.split(" ")[i - 1] == "in" and i % 3]}
+        for text in documents
+    ]
+    grids = {"sizes": (2, 50), "lams": (1e-3,), "criteria": ("cet",), "priors": (6.0,), "taus": (0.4, 0.6)}
+    for folds in (3, 0):
+        counts = rg.count(tagged[:40], n=2, targets=["LOC"], folds=folds)
+        tuned = rg.tune(counts, tagged[40:], "LOC", estimator, by=by, **grids)
+        reached = evaluate(tuned.model, tagged[40:])
+        measured = {
+            "cllr": reached.calibration["all"].cllr,
+            "average-precision": reached.overall.average_precision,
+            "f1": reached.overall.f1,
+        }
+        assert tuned.best.value == pytest.approx(measured[by], abs=1e-12)
+        assert tuned.best.f1 == pytest.approx(reached.overall.f1)
+        assert (tuned.model.calibration is not None) == bool(folds)
+        assert ("calibrated" in tuned.results.columns) == bool(folds)
+        assert (tuned.best.calibrated, {trial.calibrated for trial in tuned.trials}) == (
+            (True, {False}) if folds else (None, {None})
+        )
+
+
 def test_cllr_needs_other_contexts(counts, corpus):
     only = rg.Counts.from_contexts(corpus[0][:9], ["LOC"] * 9, targets=["LOC", "PER"], spans=["whole"])
     with pytest.raises(InputError, match="the validation documents have none"):
