@@ -28,26 +28,24 @@ Draw = Callable[[Results, str, Any], None]  # of a target, on the axes of its pa
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawn figure."""
+    """A drawn figure; the page has its title and caption."""
 
     name: str
-    title: str
-    caption: str
     svg: str
     png: bytes
 
 
 def figures(results: Results) -> list[Figure]:
     """Draw all figures of a report."""
-    k = f"{results['config']['k']:,}"
-    return [
-        _draw(results, name, title, caption.format(k=k), y_label, draw)
-        for name, (title, caption, y_label, draw) in FIGURES.items()
-    ]
+    drawn: list[tuple[str, Draw]] = [
+        ("F1", _f1_by_size), ("recall", _recall_by_rank), ("F1", _f1_by_bytes),
+        ("log10 ratio, real", _real_by_predicted), ("share above", _tippett), ("log10 after", _pav),
+    ]  # fmt: skip
+    return [Figure(f"figure-{i}", *_draw(results, label, draw)) for i, (label, draw) in enumerate(drawn, 1)]
 
 
-def _draw(results: Results, name: str, title: str, caption: str, y_label: str, draw: Draw) -> Figure:
-    """Draw one panel a target, with one legend."""
+def _draw(results: Results, y_label: str, draw: Draw) -> tuple[str, bytes]:
+    """Return one panel a target, with one legend, as SVG and as PNG."""
     matplotlib = import_matplotlib()
     targets = results["config"]["targets"]
     with matplotlib.rc_context(STYLE):
@@ -60,7 +58,7 @@ def _draw(results: Results, name: str, title: str, caption: str, y_label: str, d
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5), frameon=False)
         svg, png = render(figure)
-    return Figure(name, title, f"{name.replace('figure-', 'Figure ')}. {caption}", svg[svg.index("<svg") :], png)
+    return svg[svg.index("<svg") :], png
 
 
 def _plot_f1(axes: Any, cells: list[dict[str, Any]], x: str, **style: Any) -> None:
@@ -138,46 +136,3 @@ def _calibrated(results: Results, target: str, what: str) -> Iterator[tuple[Any,
     """Yield what is drawn of the ratios of some models, with their names and colours."""
     drawn = results["targets"][target]["calibration"]
     return ((drawn[name][what], name, colour) for name, colour in CALIBRATED.items() if name in drawn)
-
-
-FIGURES: dict[str, tuple[str, str, str, Draw]] = {  # title, caption, label of the y axis
-    "figure-1": (
-        "F1 by number of selected items",
-        "Test F1 of the top {k} by number of selected items. The lam is tuned on validation.",
-        "F1",
-        _f1_by_size,
-    ),
-    "figure-2": (
-        "Recall by rank",
-        "Test recall by rank. The dashed line is K. The selection was chosen on validation.",
-        "recall",
-        _recall_by_rank,
-    ),
-    "figure-3": (
-        "F1 by model size",
-        "Test F1 by model size. Settings are chosen on validation.",
-        "F1",
-        _f1_by_bytes,
-    ),
-    "figure-4": (
-        "Predicted and real ratios",
-        "Real ratio of test contexts by predicted ratio, with 95 % intervals. Contexts are cut into tenths by their "
-        "predicted ratio, and the last tenth into tenths again. Ratios that are right lie on the line.",
-        "log10 ratio, real",
-        _real_by_predicted,
-    ),
-    "figure-5": (
-        "Targets and others above each ratio",
-        "Tippett plot: the share of targets, and of other contexts, with a larger ratio. Ratios of targets left of "
-        "the grey line, and of others right of it, mislead.",
-        "share above",
-        _tippett,
-    ),
-    "figure-6": (
-        "Ratios before and after the best monotone map",
-        "PAV plot: the ratio after the best monotone map (pool adjacent violators), by the ratio before. Ratios that "
-        "are right lie on the line. What becomes 0 or infinite is not shown.",
-        "log10 after",
-        _pav,
-    ),
-}

@@ -26,14 +26,26 @@ from raregram.experiment.tables import (
 from raregram.files import atomic_path, write_errors_named
 from raregram.show.plotting import import_matplotlib
 
-# The sections of the page; those that are a table or a figure have its name, and its title.
+# The sections of the page, in order; those of tables have the title of the table.
 SECTIONS = {
-    "glance": "Results at a glance", "table-2": "", "findings": "The paper's findings, checked on this data",
-    "backoff": "The back-off estimator and the paper's best", "figure-1": "", "figure-2": "", "figure-3": "",
-    "chosen": "", "bands": "", "calibration": "", "figure-4": "", "figure-5": "", "figure-6": "", "tables-3-4": "",
-    "table-1": "", "articles": "Test articles with the score of every gap",
+    "glance": "Results at a glance",
+    "table-2": None,
+    "findings": "The paper's findings, checked on this data",
+    "backoff": "The back-off estimator and the paper's best",
+    "figure-1": "F1 by number of selected items",
+    "figure-2": "Recall by rank",
+    "figure-3": "F1 by model size",
+    "chosen": None,
+    "bands": None,
+    "calibration": None,
+    "figure-4": "Predicted and real ratios",
+    "figure-5": "Targets and others above each ratio",
+    "figure-6": "Ratios before and after the best monotone map",
+    "tables-3-4": None,
+    "table-1": None,
+    "articles": "Test articles with the score of every gap",
     "about": "Configuration, versions, machine and inputs",
-}  # fmt: skip
+}
 
 
 def import_jinja2() -> Any:
@@ -81,13 +93,15 @@ def page(results: Results, shown: list[Table], drawn: list[Figure]) -> str:
     environment.filters["show"] = show
     template = environment.from_string(files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8"))
     coloured = articles(results)
-    titles = {table.name: table.title for table in shown} | {figure.name: figure.title for figure in drawn}
-    titles |= {name: title for name, title in SECTIONS.items() if title and (name != "articles" or coloured)}
+    by_name = {table.name: table for table in shown}
+    sections = {name: title or by_name[name].title for name, title in SECTIONS.items()}
+    if not coloured:
+        del sections["articles"]
     rendered: str = template.render(
-        sections={name: titles[name] for name in SECTIONS if name in titles},
+        sections=sections,
         config=results["config"],
         corpus=corpus_name(results["config"]),
-        tables={table.name: table for table in shown},
+        tables=by_name,
         figures={figure.name: figure for figure in drawn},
         findings=findings_table(findings(results)),
         ours=findings_table(ours(results)),

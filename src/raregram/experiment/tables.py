@@ -36,13 +36,12 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
-    note: str = ""
 
     @classmethod
-    def of(cls, name: str, title: str, rows: Iterable[dict[str, Any]], note: str = "") -> Table:
+    def of(cls, name: str, title: str, rows: Iterable[dict[str, Any]]) -> Table:
         """Make a table of rows with the same names."""
         rows = list(rows)
-        return cls(name, title, tuple(rows[0]) if rows else (), tuple(tuple(row.values()) for row in rows), note)
+        return cls(name, title, tuple(rows[0]) if rows else (), tuple(tuple(row.values()) for row in rows))
 
     def is_text(self, column: int) -> bool:
         """Whether a column holds words rather than numbers."""
@@ -197,7 +196,7 @@ def tables(results: Results) -> list[Table]:
     made = (_chosen, _table_2, _tuned, _costs, _bands, _sizes, _calibration, _ratio_bins)
     return [
         findings_table([*findings(results), *ours(results)], both),
-        Table.of("table-1", "Two estimates of rare ratios", results["table_1"], "Table I of the paper, lam = 1e-5."),
+        Table.of("table-1", "Two estimates of rare ratios", results["table_1"]),
         *(make(results) for make in made),
     ]
 
@@ -212,23 +211,17 @@ def _models(results: Results, part: str) -> Iterator[tuple[dict[str, str], dict[
 def _chosen(results: Results) -> Table:
     columns = ("target", "family", "criterion", "size", "lam", "tau", "valid_f1", "test_f1")
     rows = ({name: entry[name] for name in columns} for entry in results["chosen"])
-    note = "Chosen on validation; where a row says so, the size is read off the test curve, as in the paper."
-    return Table.of("chosen", "Best settings of each method", rows, note)
+    return Table.of("chosen", "Best settings of each method", rows)
 
 
 def _table_2(results: Results) -> Table:
-    n = results["config"]["n"]
-    paper = PAPER_DATA if n == 10 else {}
+    paper = PAPER_DATA if results["config"]["n"] == 10 else {}
     rows = []
     for row in results["table_2"]:
         types, contexts = paper.get((row["split"], row["target"]), (None, None))
         unseen = {"unseen_share": row.get("unseen_share")}
         rows.append({**row, **unseen, "paper_types": types, "paper_contexts": contexts})
-    note = (
-        f"Table II of the paper, N = {n}. unseen_share is the share of test types that do not "
-        f"occur in the training data{'; in the paper it is above 0.99' if paper else ''}."
-    )
-    return Table.of("table-2", "Data", rows, note)
+    return Table.of("table-2", "Data", rows)
 
 
 def _tuned(results: Results) -> Table:
@@ -251,11 +244,7 @@ def _costs(results: Results) -> Table:
     for head, cost in _models(results, "costs"):
         seconds, size = paper.get((head["target"], head["model"]), (None, None))
         rows.append({**head, **cost, "paper_seconds": seconds, "paper_bytes": size})
-    note = (
-        "Tables III and IV of the paper. Processor seconds to score all test N-grams: the mean of 10 runs on encoded "
-        "N-grams, and of 3 runs from text. Selection is not included."
-    )
-    return Table.of("tables-3-4", "Time and memory", rows, note)
+    return Table.of("tables-3-4", "Time and memory", rows)
 
 
 def _bands(results: Results) -> Table:
@@ -264,8 +253,7 @@ def _bands(results: Results) -> Table:
         for head, evaluation in _models(results, "evaluations")
         for band, metrics in {"all": evaluation["overall"], **evaluation["bands"]}.items()
     )
-    note = f"Of the top {show(results['config']['k'])} N-grams."
-    return Table.of("bands", "Results by how often an N-gram was seen in training", rows, note)
+    return Table.of("bands", "Results by how often an N-gram was seen in training", rows)
 
 
 def _sizes(results: Results) -> Table:
@@ -290,15 +278,9 @@ def _calibration(results: Results) -> Table:
         if head["model"].endswith(", calibrated")
     ]
     rows = ({**head, "seen": band, **measures} for head, bands in measured for band, measures in bands.items())
-    note = (
-        "On all test contexts, by how often an N-gram was seen in training. cllr is 0 for perfect ratios, and 1 for "
-        "ratios that say nothing; least is its least value under any monotone map, and loss the difference. slope "
-        "and offset are those of the log ratio: 1 and 0 if it is right. In a band, ratios are over the band's own."
-    )
-    return Table.of("calibration", "Whether the ratios mean what they say", rows, note)
+    return Table.of("calibration", "Whether the ratios mean what they say", rows)
 
 
 def _ratio_bins(results: Results) -> Table:
     rows = ({**head, **each} for head, drawn in _models(results, "calibration") for each in drawn["bins"])
-    note = "low and high are the log ratios of a bin. Intervals are of 95 %, for independent contexts."
-    return Table.of("ratio-bins", "Predicted and real ratios, as a table", rows, note)
+    return Table.of("ratio-bins", "Predicted and real ratios, as a table", rows)
