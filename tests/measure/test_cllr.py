@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import expit, xlogy
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
@@ -36,6 +36,10 @@ def columns(types, scale=1.0):
     """Types as three arrays."""
     scores, f_nu, f_de = zip(*types, strict=True) if types else ((), (), ())
     return np.array(scores, float) * scale, np.array(f_nu, np.int64), np.array(f_de, np.int64)
+
+
+def occur(scores, f_nu, f_de):
+    return aggregate_ties(np.array(scores, float), np.array(f_nu, np.int64), np.array(f_de, np.int64))
 
 
 def occurrences(pooled):
@@ -98,7 +102,7 @@ def test_the_figures_of_lir():
         (many, (1.24508219698532, 0.8933607403996198, 0.3517214565857003)),
     ]  # fmt: skip
     for (ratios, f_nu, f_de), expected in printed:
-        found = calibration_metrics(aggregate_ties(np.log(ratios), np.array(f_nu), np.array(f_de)))
+        found = calibration_metrics(occur(np.log(ratios), f_nu, f_de))
         assert (found.cllr, found.least, found.loss) == pytest.approx(expected, abs=1e-9)
 
 
@@ -108,27 +112,15 @@ def test_blocks_are_those_of_isotonic_regression(types):
     pooled = aggregate_ties(*columns(types))
     if not all(pooled.sizes):
         return
-    corners = [*pav(pooled)[0], len(pooled.f_nu)]
-    n_nu, n_de = pooled.sizes
-    w_nu, w_de = pooled.f_nu / n_nu, pooled.f_de / n_de
-    isotonic = IsotonicRegression().fit_transform(
-        np.arange(len(w_nu)), w_nu / (w_nu + w_de), sample_weight=w_nu + w_de
-    )
-    ours = np.concatenate(
-        [
-            np.full(end - start, w_nu[start:end].sum() / (w_nu + w_de)[start:end].sum())
-            for start, end in pairwise(corners)
-        ]
-    )
+    w_nu, w_de = (frequency / frequency.sum() for frequency in (pooled.f_nu, pooled.f_de))
+    weight = w_nu + w_de
+    isotonic = IsotonicRegression().fit_transform(np.arange(len(weight)), w_nu / weight, sample_weight=weight)
+    starts, after = pav(pooled)
+    ours = np.repeat(expit(after), np.diff([*starts, len(weight)]))
     np.testing.assert_allclose(ours, isotonic, atol=1e-12)
-    _, _, after = pav_curve(pooled)
     assert (np.diff(after) > 0).all()
-    with np.errstate(divide="ignore"):
-        cost = (
-            -(w_nu[w_nu > 0] * np.log2(isotonic[w_nu > 0])).sum()
-            - (w_de[w_de > 0] * np.log2(1 - isotonic[w_de > 0])).sum()
-        )
-    assert least_cllr(pooled) == pytest.approx(cost / 2, abs=1e-9)
+    cost = -xlogy(w_nu, isotonic).sum() - xlogy(w_de, 1 - isotonic).sum()
+    assert least_cllr(pooled) == pytest.approx(cost / 2 / math.log(2), abs=1e-9)
 
 
 def test_blocks_of_many_types_by_slow_pooling():
@@ -183,19 +175,9 @@ def test_rounding_never_hides_the_slope():
         assert regression(aggregate_ties(scores, f_nu, rng.poisson(1, 3000)))[0] is not None
 
 
-@pytest.mark.parametrize(
-    ("scores", "f_nu", "f_de"),
-    [
-        ([1.0, 1.0], [1, 1], [1, 0]),  # all equal
-        ([1.0, 2.0], [0, 1], [1, 0]),  # separated
-        ([1.0, 2.0], [1, 0], [0, 1]),  # the wrong way round
-        ([1.0, 2.0, 3.0], [0, 1, 1], [1, 1, 0]),  # but for a tie
-        ([-np.inf, 0.0, 1.0], [0, 1, 1], [1, 1, 1]),
-        ([0.0, 1.0, np.inf], [1, 1, 1], [1, 1, 0]),
-    ],
-)
-def test_there_may_be_no_slope(scores, f_nu, f_de):
-    measured = calibration_metrics(aggregate_ties(np.array(scores), np.array(f_nu), np.array(f_de)))
+@pytest.mark.parametrize("scores", [[-np.inf, 0.0, 1.0], [0.0, 1.0, np.inf]])
+def test_infinite_ratios_have_no_slope(scores):
+    measured = calibration_metrics(occur(scores, [1, 1, 1], [1, 1, 1]))
     assert (measured.slope, measured.offset) == (None, None)
     assert measured.least is not None
 
@@ -211,14 +193,14 @@ def test_there_may_be_no_slope(scores, f_nu, f_de):
     ],
 )
 def test_without_targets_or_others_nothing_is_measured(scores, f_nu, f_de, targets, others):
-    given_ = np.array(scores, float), np.array(f_nu, np.int64), np.array(f_de, np.int64)
-    nothing = CalibrationMeasures(targets, others, None, None, None, None, None)
-    assert calibration_metrics(aggregate_ties(*given_)) == nothing
-    assert math.isnan(cllr(*given_))
-    assert [len(column) for column in pav_curve(aggregate_ties(*given_))] == [0, 0, 0]
-    assert all(each["real_low"] is None for each in bins(aggregate_ties(*given_)))
-    tippett(aggregate_ties(*given_))
-    assert calibrations(*given_, np.zeros(len(scores), int), ["0", "1"])["0"] == nothing
+    pooled = occur(scores, f_nu, f_de)
+    columns = (pooled.log_ratios, pooled.f_nu, pooled.f_de)
+    assert calibration_metrics(pooled) == CalibrationMeasures(targets, others)
+    assert math.isnan(cllr(*columns))
+    assert [len(column) for column in pav_curve(pooled)] == [0, 0, 0]
+    assert all(each["real_low"] is None for each in bins(pooled))
+    assert len(tippett(pooled)) == 3
+    assert calibrations(*columns, np.zeros(len(pooled.f_nu), int), ["0"])["0"] == calibration_metrics(pooled)
 
 
 @given(TYPES)
@@ -240,9 +222,7 @@ def test_nothing_is_less_than_the_least_and_nothing_warns(types):
 
 
 def test_infinity_is_a_string_in_json():
-    found = calibration_metrics(
-        aggregate_ties(np.array([-np.inf, 0.0]), np.array([1, 1]), np.array([1, 1]))
-    ).to_dict()
+    found = calibration_metrics(occur([-np.inf, 0.0], [1, 1], [1, 1])).to_dict()
     assert (found["cllr"], found["loss"], found["slope"]) == ("inf", "inf", None)
 
 
@@ -285,14 +265,10 @@ def test_bins_of_right_ratios_hold_what_is_predicted():
 
 
 def test_a_bin_by_hand():
-    pooled = aggregate_ties(np.log([0.5, 2.0, 4.0]), np.array([1, 2, 0]), np.array([6, 1, 1]))
+    pooled = occur(np.log([0.5, 2.0, 4.0]), [1, 2, 0], [6, 1, 1])
     first, second, third = bins(pooled, cuts=(0.5, 0.95))
-    assert (first["targets"], first["others"], first["predicted"], first["real"]) == (
-        1,
-        6,
-        0.5,
-        pytest.approx(1 / 3 / (6 / 8)),
-    )
+    assert [first[name] for name in ("targets", "others", "predicted")] == [1, 6, 0.5]
+    assert first["real"] == pytest.approx(1 / 3 / (6 / 8))
     width = 1.96 * math.sqrt(1 / 1 - 1 / 3 + 1 / 6 - 1 / 8)
     assert math.log(first["real_high"] / first["real"]) == pytest.approx(width, rel=1e-4)
     assert math.log(first["real"] / first["real_low"]) == pytest.approx(width, rel=1e-4)
@@ -302,7 +278,7 @@ def test_a_bin_by_hand():
 
 
 def test_curves_by_hand():
-    pooled = aggregate_ties(np.log([0.1, 1.0, 10.0]), np.array([1, 1, 2]), np.array([4, 3, 1]))
+    pooled = occur(np.log([0.1, 1.0, 10.0]), [1, 1, 2], [4, 3, 1])
     x, targets, others = tippett(pooled, 3)
     assert x == pytest.approx([-1, 0, 1])
     assert (targets.tolist(), others.tolist()) == ([0.75, 0.5, 0], [0.5, 0.125, 0])

@@ -47,7 +47,7 @@ OWNER = "an experiment"  # in messages
 FOLDS = 5  # of training documents, by which models are calibrated
 RUNS, RUNS_FROM_TEXT = 10, 3  # of scoring, for its mean time
 ARTICLES, ARTICLE_ITEMS = 3, (40, 160)  # test documents that the report shows in colours, neither short nor long
-SHOWN_FAMILIES = ("all used lam=0", "all used lam*", "selective", "selective, size read off the test curve")
+SHOWN = ("all used lam=0", "all used lam*", "selective", "selective, size read off the test curve", "backoff")
 
 Say = Callable[[str], None]
 
@@ -258,55 +258,49 @@ def _run_target(
     """Tune, choose, score and evaluate for one target."""
     valid, test = (_grid(config, splits, target, contexts) for contexts in (splits.valid, splits.test))
     say(f"tuning {target}: {len(config.criteria)} criteria x {len(config.sizes)} sizes x {len(config.lams)} lam")
-    all_used = list(valid.all_used((0.0, *config.lams)))
+    plain, *all_used = valid.all_used((0.0, *config.lams))
     tried = list(valid.selective(config.criteria, config.sizes, config.lams))
     selective = _best_by(tried, lambda trial: (trial.criterion, trial.size))
-    plain, tuned = all_used[0], choose(all_used[1:])
+    curves = [choose(all_used), *selective]
     say(f"scoring {target} on test")
-    test_f1 = {trial: test.f1(test.scores(test.fit(trial))) for trial in (plain, tuned, *selective)}
+    test_f1 = {trial: test.f1(test.scores(test.fit(trial))) for trial in (plain, *curves)}
+    say(f"tuning the back-off estimator for {target}: {len(config.priors)} lam x {len(config.taus)} tau, and less")
+    backoff, smoothed = list(valid.backoff(config.priors, config.taus)), list(valid.smoothed())
     families = {
         "all used lam=0": plain,
-        "all used lam*": tuned,
+        "all used lam*": choose(all_used),
         **{f"selective {trial.criterion}": trial for trial in _best_by(selective, lambda trial: trial.criterion)},
         "selective": choose(selective),
         "selective, size read off the test curve": max(selective, key=test_f1.__getitem__),
+        "backoff": choose(backoff),
+        "smoothed": choose(smoothed),
     }
-    say(f"tuning the back-off estimator for {target}: {len(config.priors)} lam x {len(config.taus)} tau, and less")
-    backoff, smoothed = list(valid.backoff(config.priors, config.taus)), list(valid.smoothed())
-    families["smoothed"] = choose(smoothed)
-    test_f1[choose(smoothed)] = test.f1(test.scores(test.fit(choose(smoothed))))
     say(f"scoring the back-off estimator for {target} on test")
-    # First all spans that say something, then the best of every size.
-    whole = valid.fit(choose(backoff))
-    smaller = (valid.fit(replace(choose(backoff), size=size)) for size in config.sizes)
-    of_whole, *of_smaller = (
-        _cell(valid.try_model(model), test.f1(test.scores(model))) for model in (whole, *smaller)
-    )
+    test_f1 |= {families[name]: test.f1(test.scores(test.fit(families[name]))) for name in ("backoff", "smoothed")}
+    smaller = []
+    for size in config.sizes:
+        model = valid.fit(replace(families["backoff"], size=size))
+        smaller.append(valid.try_model(model))
+        test_f1[smaller[-1]] = test.f1(test.scores(model))
     say(f"evaluating the best models of {target}")
-    models = {**{name: valid.fit(families[name]) for name in SHOWN_FAMILIES}, "backoff": whole}
+    models = {name: valid.fit(families[name]) for name in SHOWN}
     in_folds = replace(valid, counts=splits.folded)
-    calibrated = {"backoff": in_folds.fit(choose(backoff)), "selective": in_folds.fit(families["selective"])}
-    chosen = [{"family": name, **_cell(trial, test_f1[trial])} for name, trial in families.items()]
+    calibrated = {name: in_folds.fit(families[name]) for name in ("backoff", "selective")}
+    cells = (plain, *all_used, *tried, *backoff, *smaller, *smoothed)
     return {
-        "cells": [
-            *(_cell(trial, test_f1.get(trial)) for trial in (*all_used, *tried)),
-            *(_cell(trial, None) for trial in backoff if trial != choose(backoff)),
-            of_whole,
-            *of_smaller,
-            *(_cell(trial, test_f1.get(trial)) for trial in smoothed),
-        ],
-        "chosen": [*chosen[:-1], {"family": "backoff", **of_whole}, chosen[-1]],
+        "cells": [_cell(trial, test_f1.get(trial)) for trial in cells],
+        "chosen": [{"family": name, **_cell(trial, test_f1[trial])} for name, trial in families.items()],
         "rooms": [
             {
                 "criterion": trial.criterion or "all used", "size": trial.size or 0,
                 "bytes": valid.fit(trial).nbytes, "test_f1": test_f1[trial],
             }
-            for trial in (tuned, *selective)
+            for trial in curves
             if trial.criterion in (families["selective"].criterion, None)
         ],
         **_evaluate(config, models, calibrated, splits, target),
         "lam0": models["all used lam*"].lam0,
-        "articles": [_boundary_scores(whole, article["items"]) for article in articles],
+        "articles": [_boundary_scores(models["backoff"], article["items"]) for article in articles],
     }  # fmt: skip
 
 
