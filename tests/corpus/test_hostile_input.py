@@ -536,7 +536,7 @@ def test_addresses_that_are_none_are_named(tmp_path, monkeypatch, url):
         ("lams = [nan]", "lams parameter of an experiment must be a finite number"),
         ("taus = [-1]", "taus parameter of an experiment must be a finite number"),
         ("targets = [1]", "targets parameter of an experiment must be text"),
-        ("side = 1", "side parameter of an experiment must be text"),
+        ("side = 1", "side parameter of an experiment must be one of 'left', 'right'"),
         ("n = 2020-01-01", "n parameter of an experiment must be a whole number"),
         ("n = '" + "x" * 5000 + "'", r"Got 'xxx.*\.\.\. instead"),
         ("x" * 5000 + " = 1", r"an experiment has no setting 'xxx.*\.\.\.; it has"),

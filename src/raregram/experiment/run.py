@@ -286,6 +286,7 @@ def _run_target(
     models = {name: valid.fit(families[name]) for name in SHOWN}
     in_folds = replace(valid, counts=splits.folded)
     calibrated = {name: in_folds.fit(families[name]) for name in ("backoff", "selective")}
+    backoff.sort(key=lambda trial: trial == families["backoff"])  # the best comes last, before the smaller ones
     cells = (plain, *all_used, *tried, *backoff, *smaller, *smoothed)
     return {
         "cells": [_cell(trial, test_f1.get(trial)) for trial in cells],
