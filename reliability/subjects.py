@@ -110,7 +110,7 @@ def read_as_settings(path: Path, rng: random.Random) -> None:
 
 def read_as_results(path: Path, rng: random.Random) -> None:
     """Read the results of an experiment and make the tables of a report."""
-    from raregram.show.report.tables import tables
+    from raregram.experiment.tables import tables
 
     results = _load_results(path)
     with _results_named(path):
@@ -210,7 +210,7 @@ denominator = "all"
 
 def _results() -> bytes:
     """Return the results of a tiny experiment."""
-    from raregram.measure.experiment import Config, run
+    from raregram.experiment.run import Config, run
 
     rng = random.Random(3)
     rows: dict[str, list[Any]] = {"items": [], "spans": []}
