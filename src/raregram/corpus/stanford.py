@@ -68,11 +68,12 @@ class StanfordTagger:
             assert java.stdout is not None
             lines: list[str] = []
             try:
-                for line in io.TextIOWrapper(java.stdout, encoding="utf-8", newline="\n"):
-                    lines.append(line)
-                    if line.endswith(mark):
-                        yield "".join(lines).removesuffix(mark)
-                        lines = []
+                with io.TextIOWrapper(java.stdout, encoding="utf-8", newline="\n") as output:
+                    for line in output:
+                        lines.append(line)
+                        if line.endswith(mark):
+                            yield "".join(lines).removesuffix(mark)
+                            lines = []
             except BaseException:
                 java.kill()
                 raise
