@@ -22,10 +22,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from platformdirs import user_cache_path
 
 from raregram.corpus import fetch as fetching
-from raregram.corpus.fetch import CORPORA, Fetched, cache_folder, content_digest, fetch_corpus
+from raregram.corpus.fetch import CORPORA, Fetched, content_digest, fetch_corpus
 from raregram.corpus.formats import read_documents
 from raregram.errors import FileError, ParameterError
 
@@ -88,13 +87,6 @@ def left_in(home):
     return {path.name for path in home.iterdir()}
 
 
-def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
-    assert cache_folder() == tmp_path / "home"
-    monkeypatch.delenv("RAREGRAM_HOME")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_folder() == user_cache_path("raregram", appauthor=False, opinion=False)
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 @pytest.mark.parametrize(
@@ -151,44 +143,48 @@ def test_digest_is_over_names_sizes_and_contents(tmp_path):
     assert content_digest([tmp_path / "b", tmp_path / "a"]) == expected
 
 
+ORIGINAL = {"reut2-000.sgm": b"<x>", "reut2-001.sgm": b"<y>"}
+
+
+def write_archive(path, members):
+    """Write what the ending of its name says: an archive, or a folder without one."""
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, data in members.items():
+                inner = tarball(path.with_name("inner"), data).read_bytes() if isinstance(data, dict) else data
+                archive.writestr(name, inner)
+    elif path.suffix:
+        tarball(path, members, "w" if path.suffix == ".tar" else "w:gz")
+    else:
+        for name, data in members.items():
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / name).write_bytes(data)
+    return path
+
+
 @pytest.mark.parametrize(
     ("name", "members"),
     [
         ("npm.tgz", PACKAGE),
-        ("flat.tar.gz", CONTENT),
         ("dotted.tar.gz", {f"./{name}": data for name, data in CONTENT.items()}),
         ("plain.tar", PACKAGE),
         ("npm.zip", PACKAGE),
-        ("original.tar.gz", {"./README.txt": b"?", "./reut2-000.sgm": b"<x>", "./reut2-001.sgm": b"<y>"}),
-        ("original.zip", {"reuters21578/reut2-000.sgm": b"<x>", "reuters21578/reut2-001.sgm": b"<y>"}),
-        ("parcel.zip", {"reuters21578.tar.gz": {"reut2-000.sgm": b"<x>", "reut2-001.sgm": b"<y>"}}),
-        ("folder", CONTENT),
+        ("original.tar.gz", {"./README.txt": b"?", **ORIGINAL}),
+        ("original.zip", {f"reuters21578/{name}": data for name, data in ORIGINAL.items()}),
+        ("parcel.zip", {"reuters21578.tar.gz": ORIGINAL}),
         ("folder", PACKAGE),
-        ("folder", {"reut2-000.sgm": b"<x>", "reut2-001.sgm": b"<y>", "notes.txt": b"no"}),
+        ("folder", {"notes.txt": b"no", **ORIGINAL}),
     ],
 )
 def test_files_and_folders_of_every_kind(tmp_path, home, name, members):
-    source = tmp_path / name
-    if source.suffix == ".zip":
-        with zipfile.ZipFile(source, "w", zipfile.ZIP_DEFLATED) as archive:
-            for member, data in members.items():
-                inner = tarball(tmp_path / "inner", data).read_bytes() if isinstance(data, dict) else data
-                archive.writestr(member, inner)
-    elif source.suffix:
-        tarball(source, members, "w" if source.suffix == ".tar" else "w:gz")
-    else:
-        for member, data in members.items():
-            (source / member).parent.mkdir(parents=True, exist_ok=True)
-            (source / member).write_bytes(data)
+    source = write_archive(tmp_path / name, members)
     fetched = fetch_reuters(str(source))
-    assert contents(fetched) in (CONTENT, {"reut2-000.sgm": b"<x>", "reut2-001.sgm": b"<y>"})
-    assert not fetched.verified
-    assert fetched.digest == content_digest(fetched.files)
+    assert contents(fetched) in (CONTENT, ORIGINAL)
+    assert (fetched.verified, fetched.digest) == (False, content_digest(fetched.files))
     assert fetched.source == str(source)
     assert left_in(home) == {fetched.digest[:16], "current.json"}
     assert fetch_reuters() == fetched  # from now on no source is needed
-    if not source.is_dir():
-        assert contents(fetch_reuters(source.as_uri())) == contents(fetched)
+    assert contents(fetch_reuters(source.as_uri())) == contents(fetched)
 
 
 def test_a_given_source_with_the_known_content_is_verified(package, monkeypatch):
@@ -254,7 +250,7 @@ def test_archives_that_unpack_to_too_much_are_refused(package, home, monkeypatch
     assert left_in(home) == set()
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.99])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.99])
 def test_truncated_archives_are_refused(package, home, share):
     data = package.read_bytes()
     package.write_bytes(data[: int(len(data) * share)])
@@ -398,10 +394,8 @@ def server(package):
 def test_a_url_is_downloaded_once(server, home):
     ticks = []
     fetched = fetch_reuters(server.url, progress=ticks.append)
-    assert contents(fetched) == CONTENT
-    assert fetched.source == server.url
+    assert (contents(fetched), fetched.source) == (CONTENT, server.url)
     assert sum(ticks) == len(server.data)
-    assert left_in(home) == {fetched.digest[:16], "current.json"}
     assert fetch_reuters(server.url) == fetched
     assert server.requests == 1
 
