@@ -14,9 +14,9 @@ What is only doubtful is a `RaregramWarning` (UserWarning).
 
 from __future__ import annotations
 
+import math
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -167,6 +167,9 @@ def check_count(name: str, owner: str, value: Any, at_least: int = 1, at_most: i
 
 def check_lam(value: Any, owner: str, name: str = "lam") -> None:
     """Raise unless `value` can be a ridge: finite and not negative."""
-    # Against the largest float, since a whole number of hundreds of digits has none.
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= sys.float_info.max:
+    try:
+        fine = not isinstance(value, bool) and isinstance(value, Real) and 0 <= float(value) < math.inf
+    except OverflowError:  # a whole number of hundreds of digits
+        fine = False
+    if not fine:
         raise must_be(name, owner, "a finite number >= 0", value)
