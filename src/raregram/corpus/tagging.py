@@ -26,15 +26,9 @@ from raregram.files import atomic_path, check_target
 from raregram.remote import PathLike, local_path
 
 DEFAULT_LABELS: Mapping[str, str] = MappingProxyType(
-    {
-        "GPE": "LOC",
-        "LOC": "LOC",
-        "LOCATION": "LOC",
-        "PERSON": "PER",
-        "PER": "PER",
-        "ORG": "ORG",
-        "ORGANIZATION": "ORG",
-    }
+    dict.fromkeys(("GPE", "LOC", "LOCATION"), "LOC")
+    | dict.fromkeys(("PERSON", "PER"), "PER")
+    | dict.fromkeys(("ORG", "ORGANIZATION"), "ORG")
 )
 METADATA_KEY = b"raregram.tagged"
 SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("label", pa.string())])
