@@ -75,7 +75,7 @@ def texts(body: schemas.TextsRequest, request: ServiceRequest) -> Json:
 
 def _numbers(values: Floats, nulls_before: int = 0, nulls_after: int = 0) -> Any:
     """Return log ratios as JSON can have them, with nulls for the boundaries of a text that have no context."""
-    if np.isfinite(values).all():
+    if len(values) > FEW and np.isfinite(values).all():  # orjson writes an array fast, and NaN as null
         return np.concatenate([np.full(nulls_before, np.nan), values, np.full(nulls_after, np.nan)])
     return [*[None] * nulls_before, *finite(values.tolist()), *[None] * nulls_after]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -16,18 +17,20 @@ class Metrics:
 
     def __init__(self) -> None:
         own = self.registry = CollectorRegistry()
-        self.requests = Counter("raregram_requests", "Requests.", ["route", "status"], registry=own)
-        self.seconds = Histogram(
+        requests = Counter("raregram_requests", "Requests.", ["route", "status"], registry=own)
+        seconds = Histogram(
             "raregram_request_seconds", "Duration of requests.", ["route"], buckets=BUCKETS, registry=own
         )
         self.models = Gauge("raregram_models", "Models served.", registry=own, multiprocess_mode="max")
         self.reloads = Counter("raregram_model_reloads", "Changed model files read again.", registry=own)
         self.reload_failures = Counter("raregram_model_reload_failures", FAILURES, registry=own)
+        # Cached, since looking up a label takes longer than counting, and there are few.
+        self._requests, self._seconds = cache(requests.labels), cache(seconds.labels)
 
     def observe(self, route: str, status: int, seconds: float) -> None:
         """Count a request."""
-        self.requests.labels(route, status).inc()
-        self.seconds.labels(route).observe(seconds)
+        self._requests(route, status).inc()
+        self._seconds(route).observe(seconds)
 
     def exposition(self) -> bytes:
         """Return the metrics of all processes in the text format of Prometheus."""
