@@ -31,20 +31,18 @@ class SplitDocuments:
     items: pa.Array  # string, maybe as a dictionary: of all documents, one after the other
     lengths: Ints  # (documents,) number of items
 
-    def context(self, number: int, position: int, settings: Settings) -> list[str]:
+    def context(self, row: int, position: int, settings: Settings) -> list[str]:
         """Return the items of a document that a model sees from a boundary."""
-        row = number - self.numbers.start
         begin = int(self.lengths[:row].sum())
         items = self.items[begin : begin + int(self.lengths[row])]
         first = position - settings.n if settings.side == "left" else position
         found: list[str] = items[max(first, 0) : first + settings.n].to_pylist()
         return found
 
-    def name(self, number: int) -> str | None:
+    def name(self, row: int) -> str | None:
         """Return the id of a document, or its line or row in its file."""
         if self.source is None:
             return None
-        row = number - self.numbers.start
         location = self.source.location(row)
         identifier = None if self.source.ids is None else self.source.ids[row].as_py()
         return identifier or (f"{location.unit} {location.first}" if location.unit else location.source)

@@ -174,13 +174,8 @@ def model(name: str, request: ServiceRequest) -> Json:
     return Json({"name": name, **request.models.get(name).facts})
 
 
-@router.get("/live", response_model=schemas.Readiness)
-async def live(request: ServiceRequest) -> Json:
-    """Report that the process responds."""
-    return await ready(request)
-
-
+@router.get("/live", response_model=schemas.Readiness, name="live")
 @router.get("/ready", response_model=schemas.Readiness)
 async def ready(request: ServiceRequest) -> Json:
-    """Report readiness: the service starts once all its models are loaded."""
+    """Report that the process responds, which it does once all its models are loaded."""
     return Json({"ready": True, "models": request.models.names})
