@@ -579,7 +579,8 @@ def test_processes_share_their_metrics(tmp_path):
 @pytest.mark.parametrize("examples", [3, pytest.param(40, marks=pytest.mark.harness)])
 def test_the_service_does_what_its_description_says(paths, mode, examples):
     """Requests made from the OpenAPI description, valid and invalid: responses must be as described."""
-    app = create_app(paths[:1], Limits(max_bytes=100_000, hosts=("testserver",)))
+    # Within the size limit, whatever is made: schemathesis takes error 413 for an invalid request that was accepted.
+    app = create_app(paths[:1], Limits(hosts=("testserver",)))
     schema = schemathesis.openapi.from_asgi("/openapi.json", app)
     operations = [result.ok() for result in schema.get_all_operations()]
     assert len(operations) == 10
