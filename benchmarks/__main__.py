@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from benchmarks import calibration, ends, growth
 from benchmarks.measuring import PROJECT, aim, measured, met, output_of, parser, write_json
 from benchmarks.rivals import summary
-from raregram.measure.experiment import processor
+from raregram.experiment.run import processor
 
 
 class Step(NamedTuple):

@@ -23,9 +23,9 @@ import raregram as rg
 from benchmarks.measuring import Figures, parser, processor_seconds, write_json
 from raregram.corpus.fetch import fetch_corpus
 from raregram.counts.table import Ints
-from raregram.measure.cllr import measure, pool
+from raregram.experiment.run import FOLDS, Config, load_corpus
+from raregram.measure.cllr import aggregate_ties, calibration_metrics
 from raregram.measure.evaluate import type_frequencies, types_for
-from raregram.measure.experiment import FOLDS, Config, load_corpus
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
 from raregram.options import EstimatorName
@@ -165,9 +165,12 @@ def judge(
             seconds = processor_seconds(lambda: fitted.append(rg.fit(train, target, estimator)))  # noqa: B023
             model = fitted[0]
             types, frequencies = types_for(model, test), type_frequencies(test, target)
-            plain = measure(pool(replace(model, calibration=None).log_ratio(types), *frequencies))
+            plain = calibration_metrics(
+                aggregate_ties(replace(model, calibration=None).log_ratio(types), *frequencies)
+            )
             log_ratio = model.log_ratio(types)
-            now, losses = measure(pool(log_ratio, *frequencies)), simulated_losses(log_ratio, *frequencies, seed)
+            now = calibration_metrics(aggregate_ties(log_ratio, *frequencies))
+            losses = simulated_losses(log_ratio, *frequencies, seed)
             assert plain.loss is not None
             assert now.cllr is not None
             assert now.loss is not None
@@ -190,7 +193,7 @@ def simulated_losses(log_ratio: Floats, f_nu: Ints, f_de: Ints, seed: int) -> li
     found = []
     for _ in range(DRAWS):
         drawn = generator.binomial(frequency, probability)
-        loss = measure(pool(log_ratio, drawn, frequency - drawn)).loss
+        loss = calibration_metrics(aggregate_ties(log_ratio, drawn, frequency - drawn)).loss
         found += [] if loss is None else [loss]
     return found
 

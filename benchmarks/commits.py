@@ -35,6 +35,7 @@ for _ in range(2000):
     model.log_ratio([{CONTEXT!r}])
 print(time.process_time() - start)
 """
+RAREGRAM = ("-c", "from raregram.cli import main; main()")
 REQUESTS = 2000
 
 
@@ -110,7 +111,7 @@ class Jobs:
             return special[job]()
         arguments = [self._brown() if each == "BROWN" else each for each in JOBS[job]]
         quiet = [] if job.startswith(("start", "explain")) else ["--quiet"]
-        return self._run(["-c", "from raregram.cli import main; main()", *arguments, *quiet])
+        return self._run([*RAREGRAM, *arguments, *quiet])
 
     def _run(self, arguments: list[str]) -> float:
         with (self.folder / "output").open("wb") as output:
@@ -122,7 +123,7 @@ class Jobs:
         return after.children_user - before.children_user + after.children_system - before.children_system
 
     def _brown(self) -> str:
-        self._run(["-c", "from raregram.cli import main; main()", "fetch", "brown", "--quiet"])
+        self._run([*RAREGRAM, "fetch", "brown", "--quiet"])
         return (self.folder / "output").read_text().split()[-1]
 
     def _by_library(self) -> float:
@@ -143,10 +144,8 @@ class Jobs:
     @contextmanager
     def _service(self) -> Iterator[tuple[str, Callable[[], float]]]:
         """Start the service; give its address and a function that returns the processor seconds that it has used."""
-        command = [self.python, "-c", "from raregram.cli import main; main()", "serve", "loc.rgm", "--port", "0"]
-        with subprocess.Popen(
-            [*command, "--no-browser"], cwd=self.folder, stderr=subprocess.PIPE, text=True
-        ) as process:
+        command = [str(self.python), *RAREGRAM, "serve", "loc.rgm", "--port", "0", "--no-browser"]
+        with subprocess.Popen(command, cwd=self.folder, stderr=subprocess.PIPE, text=True) as process:
             assert process.stderr is not None
             url = next(word for line in process.stderr for word in line.split() if word.startswith("http://"))
             stat, tick = Path(f"/proc/{process.pid}/stat"), os.sysconf("SC_CLK_TCK")

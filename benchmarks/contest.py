@@ -27,7 +27,7 @@ from benchmarks.measuring import PROJECT, parser, write_json
 from benchmarks.rivals import LARGE, REGISTRY, find
 from benchmarks.rivals.data import reuters
 from benchmarks.rivals.summary import verdicts
-from raregram.measure.experiment import Config
+from raregram.experiment.run import Config
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 

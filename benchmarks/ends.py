@@ -32,7 +32,7 @@ from benchmarks.rivals import Floats, Task, load
 from benchmarks.rivals.data import Data, Part
 from benchmarks.rivals.run import check, f1
 from benchmarks.rivals.summary import CLOSE
-from raregram.measure.experiment import Config
+from raregram.experiment.run import Config
 
 
 class Command(NamedTuple):

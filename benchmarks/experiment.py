@@ -12,8 +12,8 @@ from functools import partial
 
 import raregram as rg
 from benchmarks.measuring import Figures, best_of, own_peak_bytes, parser, show_machine
+from raregram.experiment.run import Config, Splits, count_splits, load_corpus
 from raregram.measure.evaluate import types_for
-from raregram.measure.experiment import Config, Splits, count_splits, load_corpus
 from raregram.measure.tune import Grid
 from raregram.models.selection import CRITERIA
 from raregram.options import LAMS, SIZES

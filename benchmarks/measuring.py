@@ -145,7 +145,7 @@ def short(value: float) -> str:
 
 def show_machine() -> None:
     """Print what the figures were measured on."""
-    from raregram.measure.experiment import processor
+    from raregram.experiment.run import processor
 
     print(f"{processor()}, {os.cpu_count()} cores, Python {platform.python_version()}", flush=True)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import RAREGRAM, output_of, parser, show_machine
-from raregram.show.report.tables import chosen, findings
+from raregram.experiment.tables import chosen, findings
 
 SEEDS, LENGTHS = (0, 1, 2), (10, 2)
 COLUMNS = [(target, tags) for target in ("LOC", "PER") for tags in ("stanford", "spacy")]

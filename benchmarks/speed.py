@@ -34,7 +34,7 @@ from benchmarks.measuring import (
     show_machine,
     timed,
 )
-from raregram.measure.experiment import Config, load_corpus, split_corpus
+from raregram.experiment.run import Config, load_corpus, split_corpus
 
 TARGETS = ["LOC", "PER"]
 HALF = "rg.count, one thread, half of the articles"

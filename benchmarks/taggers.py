@@ -23,8 +23,8 @@ import raregram as rg
 from benchmarks.measuring import Figures, parser, show, timed
 from raregram.corpus.standoff import tagged_reuters
 from raregram.corpus.tagging import load_tagger, tag
+from raregram.experiment.run import Config, split_corpus
 from raregram.measure.evaluate import f1_score
-from raregram.measure.experiment import Config, split_corpus
 from raregram.options import PAPERS_K, Tags
 
 TAGS: tuple[Tags, ...] = ("stanford", "spacy")

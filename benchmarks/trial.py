@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import Figures, met, parser
-from raregram.measure.experiment import Config, load_corpus
+from raregram.experiment.run import Config, load_corpus
 
 TARGETS = ("LOC", "PER")
 

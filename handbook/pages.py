@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import re
 import shutil
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +14,6 @@ import raregram as rg
 from handbook import reference
 from handbook.execute import execute
 from raregram.counts import storage
-from raregram.measure.processes import map_in_processes
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -40,8 +41,9 @@ def write_site(folder: Path, only: list[str]) -> None:
     names = [path.relative_to(DOCS).as_posix() for path in sorted(DOCS.rglob("*.md"))]
     run = [name for name in names if name.split("/")[0] in RUN and (not only or name in only)]
     run.sort(key=lambda name: name.startswith("howto"))  # long ones first
-    for name, seconds in zip(run, map_in_processes(partial(run_page, pages), run, 2), strict=True):
-        print(f"{name}: {seconds:.1f} s", flush=True)
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        for name, seconds in zip(run, pool.map(partial(run_page, pages), run), strict=True):
+            print(f"{name}: {seconds:.1f} s", flush=True)
     for name in names:
         if name.split("/")[0] not in RUN:
             write(pages, name, (DOCS / name).read_text("utf-8"), DOCS / name)

@@ -241,7 +241,7 @@ def _zip() -> bytes:
 
 def _results() -> bytes:
     """Return the results of a tiny experiment."""
-    from raregram.measure.experiment import Config, run
+    from raregram.experiment.run import Config, run
 
     rng = random.Random(3)
     rows: dict[str, list[Any]] = {"items": [], "spans": []}

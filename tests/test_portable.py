@@ -14,7 +14,6 @@ from raregram.cli.startup import output_encoding
 from raregram.corpus import documents
 from raregram.counts import engine, storage
 from raregram.errors import FileError
-from raregram.measure import processes
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux's list of open files")
 
@@ -99,14 +98,6 @@ def test_files_have_the_same_order_on_every_system(monkeypatch):
     assert [PureWindowsPath(name).as_posix() for name in there] == here
     folder = sorted(map(PureWindowsPath, names), key=lambda path: path.parts)
     assert folder != sorted(map(PureWindowsPath, names)), "the order of Windows' own"
-
-
-def test_no_more_processes_than_windows_can_wait_for(monkeypatch):
-    asked = []
-    monkeypatch.setattr(processes, "ProcessPoolExecutor", lambda number, *_: asked.append(number) or 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        processes.map_in_processes(abs, range(1000), 500)
-    assert asked == [60]
 
 
 def test_pipes_get_utf_8_on_windows_unless_another_encoding_is_asked_for():

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raregram.counts.table import Ints
-from raregram.measure.cllr import pool, regression
+from raregram.measure.cllr import aggregate_ties, regression
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -91,7 +91,7 @@ def two_numbers(scores: Floats, f_nu: Ints, f_de: Ints) -> Calibrate | None:
     if not len(finite):
         return None
     low, high = float(finite.min()), float(finite.max())
-    slope, offset = regression(pool(np.clip(scores, low, high), f_nu, f_de))
+    slope, offset = regression(aggregate_ties(np.clip(scores, low, high), f_nu, f_de))
     if slope is None or offset is None:
         return None
     return lambda scores: slope * np.clip(scores, low, high) + offset

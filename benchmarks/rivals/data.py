@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 import raregram as rg
 from benchmarks.rivals import Bools
 from raregram.counts.table import Ints
+from raregram.experiment.run import Config, load_corpus, split_corpus
 from raregram.measure.evaluate import type_frequencies
-from raregram.measure.experiment import Config, load_corpus, split_corpus
 from raregram.text.tokenize import split_texts
 
 Say = Callable[[str], None]

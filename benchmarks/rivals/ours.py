@@ -14,7 +14,7 @@ import pyarrow as pa
 import raregram as rg
 from benchmarks.rivals import Bools, Calibrate, Floats, Rival
 from raregram.counts.table import Ints
-from raregram.measure.experiment import FOLDS, Config
+from raregram.experiment.run import FOLDS, Config
 
 DEFAULT = Config()
 PART = 1_000_000  # contexts counted at a time

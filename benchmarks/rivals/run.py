@@ -24,8 +24,7 @@ import pyarrow.parquet as pq
 from benchmarks.measuring import own_peak_bytes, parser, processor_seconds
 from benchmarks.rivals import Bools, Floats, Rival, Task, load
 from benchmarks.rivals.data import Data
-from raregram.measure.cllr import least_cllr, pool
-from raregram.measure.cllr import measure as measure_cllr
+from raregram.measure.cllr import aggregate_ties, calibration_metrics, least_cllr
 from raregram.measure.evaluate import f1_score, top_hits
 from raregram.options import PAPERS_K
 
@@ -112,7 +111,7 @@ def calibration(
     calibrate = rival.calibration(valid_scores, *data.frequencies("valid", target), setting)
     if calibrate is None:
         return None
-    return measure_cllr(pool(calibrate(scores), *data.frequencies("test", target))).to_dict()
+    return calibration_metrics(aggregate_ties(calibrate(scores), *data.frequencies("test", target))).to_dict()
 
 
 def choose(
@@ -131,7 +130,7 @@ def choose(
         scores = rival.score(formatted)
         check(scores, len(valid.labels))
         valid_f1 = f1(scores, valid.labels, arguments.k)
-        least = least_cllr(pool(scores, *frequencies))
+        least = least_cllr(aggregate_ties(scores, *frequencies))
         tried.append({"setting": setting, "valid_f1": valid_f1, "valid_least": least, "fit_seconds": fit_seconds})
         longest = max(longest, time.perf_counter() - start)
     return tried

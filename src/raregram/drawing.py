@@ -37,27 +37,16 @@ class Bar:
 
 def bars(headline: str, lines: Iterable[Bar | str]) -> str:
     """Draw a bar for each line, to the right if it is evidence for the target; a string is a heading."""
-    heads = "".join(
-        f'<th style="{NUMBERS};opacity:.65">{name}</th>' for name in ("f_nu", "f_de", "term", "ratio", "")
-    )
-    body = "".join(map(_row, lines))
-    return (
-        f'<div style="font-size:13px;line-height:1.45"><div style="font-weight:600">{escape(headline)}</div>'
-        f'<table style="border-collapse:collapse"><thead><tr><th></th><th></th>{heads}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
+    heads = _cell("th", WORDS) * 2 + "".join(_cell("th", NUMBERS, name) for name in ("f_nu", "f_de", "term", "ratio"))
+    above = f'<div style="font-weight:600">{escape(headline)}</div>'
+    return _framed(heads + _cell("th", NUMBERS), map(_bar_row, lines), above)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], below: str = "") -> str:
     """Draw a table of text."""
-    head = "".join(f'<th style="{WORDS};opacity:.65">{escape(name)}</th>' for name in columns)
-    body = "".join(
-        "<tr>" + "".join(f'<td style="{WORDS}">{escape(value)}</td>' for value in row) + "</tr>" for row in rows
-    )
-    return (
-        f'<div style="font-size:13px"><table style="border-collapse:collapse"><thead><tr>{head}</tr></thead>'
-        f'<tbody>{body}</tbody></table><div style="opacity:.65">{escape(below)}</div></div>'
-    )
+    heads = "".join(_cell("th", WORDS, name) for name in columns)
+    body = (f"<tr>{''.join(_cell('td', WORDS, text) for text in row)}</tr>" for row in rows)
+    return _framed(heads, body, below=below)
 
 
 def intervals(
@@ -67,21 +56,26 @@ def intervals(
 
     A row has its texts, and the interval's low end, middle and high end from -1 to 1.
     """
-    head = "".join(
-        f'<th style="{NUMBERS if place else WORDS};opacity:.65">{escape(name)}</th>'
-        for place, name in enumerate(heads)
-    )
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f'<td style="{NUMBERS if place else WORDS}">{escape(text)}</td>' for place, text in enumerate(texts)
-        )
-        + f'<td style="padding:1px 8px">{_interval(*ends)}</td></tr>'
+    styles = [WORDS, *[NUMBERS] * (len(heads) - 1)]
+    head = "".join(_cell("th", style, name) for style, name in zip(styles, heads, strict=True))
+    body = (
+        f"<tr>{''.join(_cell('td', style, text) for style, text in zip(styles, texts, strict=True))}"
+        f"<td>{_interval(*ends)}</td></tr>"
         for texts, *ends in rows
     )
+    return _framed(head + _cell("th", NUMBERS), body, below=below)
+
+
+def _cell(tag: str, style: str, text: str = "") -> str:
+    """Draw a cell of a table; heads are faint."""
+    return f'<{tag} style="{style}{";opacity:.65" * (tag == "th")}">{escape(text)}</{tag}>'
+
+
+def _framed(heads: str, rows: Iterable[str], above: str = "", below: str = "") -> str:
+    """Draw a table of rows, with something above it and a faint line below."""
     return (
-        '<div style="font-size:13px;line-height:1.45"><table style="border-collapse:collapse">'
-        f"<thead><tr>{head}<th></th></tr></thead><tbody>{body}</tbody></table>"
+        f'<div style="font-size:13px;line-height:1.45">{above}<table style="border-collapse:collapse">'
+        f"<thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         f'<div style="opacity:.65">{escape(below)}</div></div>'
     )
 
@@ -90,37 +84,30 @@ def _interval(low: float, middle: float, high: float) -> str:
     """Draw an interval with a mark in it."""
     left, mark, right = (50 + 50 * min(max(x, -1.0), 1.0) for x in (low, middle, high))
     colour = "rgb({},{},{})".format(*COLOURS[middle >= 0])
-    return (
-        '<div style="position:relative;width:180px;height:11px;'
-        'background:linear-gradient(currentColor,currentColor) center/1px 100% no-repeat">'
-        f'<div style="position:absolute;top:3px;bottom:3px;left:{left:.1f}%;width:{right - left:.1f}%;opacity:.45;'
-        f'background:{colour};border-radius:2px"></div>'
-        f'<div style="position:absolute;top:0;bottom:0;left:{mark:.1f}%;width:3px;margin-left:-1px;'
-        f'background:{colour};border-radius:2px"></div></div>'
+    return _around_zero(
+        f"top:3px;bottom:3px;left:{left:.1f}%;width:{right - left:.1f}%;opacity:.45;background:{colour}",
+        f"top:0;bottom:0;left:{mark:.1f}%;width:3px;margin-left:-1px;background:{colour}",
     )
 
 
-def _row(line: Bar | str) -> str:
+def _bar_row(line: Bar | str) -> str:
     if isinstance(line, str):
         return f'<tr><td colspan="7" style="{WORDS};padding-top:6px;opacity:.65">{escape(line)}</td></tr>'
-    numbers = (line.f_nu, line.f_de, line.value, line.change)
+    length = 0.0 if math.isnan(line.share) else min(abs(line.share), 1.0) * 50
+    left, colour = (50 - length, AGAINST) if line.share < 0 else (50, FOR)
+    drawn = _around_zero(f"top:1px;bottom:1px;left:{left:.1f}%;width:{length:.1f}%;background:{colour}")
+    numbers = "".join(_cell("td", NUMBERS, number) for number in (line.f_nu, line.f_de, line.value, line.change))
     dim = "" if line.counts else ' style="opacity:.55"'
-    return (
-        f'<tr{dim}><td style="{NUMBERS};opacity:.65">{line.position}</td><td style="{WORDS}">{escape(line.text)}</td>'
-        + "".join(f'<td style="{NUMBERS}">{escape(number)}</td>' for number in numbers)
-        + f'<td style="padding:1px 8px">{_bar(line.share)}</td></tr>'
-    )
+    first = _cell("td", f"{NUMBERS};opacity:.65", line.position) + _cell("td", WORDS, line.text)
+    return f"<tr{dim}>{first}{numbers}<td>{drawn}</td></tr>"
 
 
-def _bar(share: float) -> str:
-    """Draw a bar around a zero line in the middle."""
-    length = 0.0 if math.isnan(share) else min(abs(share), 1.0) * 50
-    left = 50 - length if share < 0 else 50
+def _around_zero(*shapes: str) -> str:
+    """Draw shapes, given by their styles, around a zero line in the middle."""
+    drawn = "".join(f'<div style="position:absolute;border-radius:2px;{style}"></div>' for style in shapes)
     return (
-        '<div style="position:relative;width:180px;height:11px;'
-        'background:linear-gradient(currentColor,currentColor) center/1px 100% no-repeat">'
-        f'<div style="position:absolute;top:1px;bottom:1px;left:{left:.1f}%;width:{length:.1f}%;'
-        f'background:{AGAINST if share < 0 else FOR};border-radius:2px"></div></div>'
+        '<div style="position:relative;width:180px;height:11px;margin:0 8px;'
+        f'background:linear-gradient(currentColor,currentColor) center/1px 100% no-repeat">{drawn}</div>'
     )
 
 

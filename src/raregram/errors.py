@@ -3,13 +3,13 @@
 ::
 
     RaregramError
-    ├── ParameterError (ValueError)   the call was wrong: an argument out of its range, an unknown name
-    ├── InputError (ValueError)       the data was wrong: says where, and what was expected
-    ├── FileError (OSError)           a file is missing, truncated, altered or of another kind
-    ├── ClusterError (RuntimeError)   a Spark cluster could not do the work: says what it lacks
-    └── MissingExtraError (ImportError)  an optional library is not installed: names the command that installs it
+    ├── ParameterError (ValueError)
+    ├── InputError (ValueError)
+    ├── FileError (OSError)
+    ├── ClusterError (RuntimeError)
+    └── MissingExtraError (ImportError)
 
-What is only doubtful is a `RaregramWarning` (UserWarning): one sentence that says what was seen and what to do.
+What is only doubtful is a `RaregramWarning` (UserWarning).
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
@@ -64,13 +65,37 @@ class RaregramWarning(UserWarning):
     """What was read may not be what was meant; the message says what was seen and what to do."""
 
 
-def system_reason(error: OSError) -> str:
-    """Return the system's own words for an error, without those that a library adds.
+@contextmanager
+def reraise(
+    path: object,
+    as_: Callable[[str], RaregramError] = FileError,
+    says: str = "{path}: {reason}",
+    errors: tuple[type[Exception], ...] = (OSError, EOFError),
+) -> Iterator[None]:
+    """Turn what a library or the system says of a file into an error that names it; errors of raregram pass.
+
+    Args:
+        path: the file, or a location in it.
+        as_: the class of the new error.
+        says: its message; `{reason}` is the first line of the old one.
+        errors: the classes that are turned into it.
+    """
+    try:
+        yield
+    except RaregramError:
+        raise
+    except errors as error:
+        raise as_(says.format(path=path, reason=system_reason(error))) from error
+
+
+def system_reason(error: Exception) -> str:
+    """Return the system's own words for an error, or the first line of a library's.
 
     >>> system_reason(OSError(28, "Error writing bytes to file. Detail: [errno 28] No space left on device"))
     'No space left on device'
     """
-    return os.strerror(error.errno) if error.errno else str(error)
+    number = getattr(error, "errno", None)
+    return os.strerror(number) if number else (str(error).splitlines() or ["it cannot be read"])[0][:500]
 
 
 def shorten(value: object, limit: int = 60) -> str:
@@ -101,11 +126,7 @@ def _escape(letter: str) -> str:
 
 def is_unicode(text: str) -> bool:
     """Whether a string can be written as UTF-8: it has no lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return re.search("[\ud800-\udfff]", text) is None
 
 
 def name_some(names: Iterable[str], most: int = 20) -> str:

@@ -14,10 +14,10 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
-from raregram.errors import FileError, system_reason
+from raregram.errors import FileError, is_unicode, reraise
 from raregram.remote import PathLike, RemotePath, is_remote, local_path
 
 
@@ -28,11 +28,13 @@ def atomic_path(path: PathLike) -> Iterator[Path]:
     A file keeps its permissions. What is not a regular file (a pipe, a device, /dev/stdout) is not replaced: the
     finished temporary file is copied into it.
     """
-    target, mode, stream = _find_target(path)
-    with write_errors_named(path), _temporary(target) as temporary:
-        if mode is not None:
-            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL, 0o600))
-            temporary.chmod(mode)
+    final, stream = _resolve(path)
+    with write_errors_named(path), _temporary(final) as temporary:
+        if stream is not None or is_remote(path):
+            temporary.touch(0o600)
+        elif final.exists():
+            temporary.touch(0o600)
+            shutil.copymode(final, temporary)
         yield temporary
         if is_remote(path):
             RemotePath(os.fspath(path)).upload(temporary)
@@ -43,85 +45,63 @@ def atomic_path(path: PathLike) -> Iterator[Path]:
                 shutil.copyfileobj(whole, out)
         else:
             _sync(temporary, os.O_RDWR)
-            temporary.replace(target)
+            temporary.replace(final)
             if sys.platform != "win32":
                 with suppress(PermissionError):  # one may write in a folder, but not read it
-                    _sync(target.parent, os.O_RDONLY)  # or else the new name may be lost with the power
+                    _sync(final.parent, os.O_RDONLY)  # or else the new name may be lost with the power
 
 
 def check_target(path: PathLike) -> None:
     """Raise if a file cannot be written: called before work that takes long."""
     if is_remote(path):
-        RemotePath(os.fspath(path)).exists()  # raises where there is no such place
+        RemotePath(os.fspath(path)).exists()  # raises where there is no such bucket
         return
-    with write_errors_named(path), _temporary(_find_target(path)[0]) as temporary:
+    with write_errors_named(path), _temporary(temporary_base(path)) as temporary:
         temporary.touch()
 
 
 def is_stream(path: PathLike) -> bool:
     """Whether what is written to a path goes through it, so that it cannot be read from there again."""
-    return _find_target(path)[2] is not None
+    return _resolve(path)[1] is not None
 
 
 def temporary_base(path: PathLike) -> Path:
     """Return a file beside which temporary files can be made for what is written to a path, which may be a stream."""
-    return _find_target(path)[0]
+    return _resolve(path)[0]
 
 
-@contextmanager
-def write_errors_named(path: PathLike) -> Iterator[None]:
+def write_errors_named(path: PathLike) -> AbstractContextManager[None]:
     """Turn what the system says of a write into an error that names the file."""
-    try:
-        yield
-    except FileError:
-        raise
-    except OSError as error:
-        raise FileError(f"cannot write {path}: {system_reason(error)}") from error
+    return reraise(path, says="cannot write {path}: {reason}", errors=(OSError,))
 
 
-def _find_target(path: PathLike) -> tuple[Path, int | None, Path | int | None]:
-    """Return the file beside which to write, the permissions of the one to replace, and the stream to write to."""
+def _resolve(path: PathLike) -> tuple[Path, Path | int | None]:
+    """Return the file beside which to write, and the stream or descriptor to write to, if it is one."""
     elsewhere = Path(tempfile.gettempdir(), "raregram")
     if is_remote(path):
-        return elsewhere, None, None
+        return elsewhere, None
     path = local_path(path)
-    with write_errors_named(path):
-        try:
-            found = path.stat()
-        except FileNotFoundError:
-            found = None
-        final = path.resolve() if path.is_symlink() else path
-    if found is None:
-        mode = None
-    elif stat.S_ISDIR(found.st_mode):
+    with write_errors_named(path), suppress(FileNotFoundError):
+        found = path.stat()
+        for descriptor in (1, 2, *map(int, re.findall(r"^/(?:dev|proc/self)/fd/(\d+)$", str(path)))):
+            with suppress(OSError):
+                if os.path.samestat(os.fstat(descriptor), found):
+                    return elsewhere, descriptor
+        if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+            return elsewhere, path
+    final = path.resolve() if path.is_symlink() else path
+    if final.is_dir():
         raise FileError(f"cannot write {final}: it is a folder")
-    elif (descriptor := _descriptor(path, found)) is not None:
-        return elsewhere, 0o600, descriptor
-    elif not stat.S_ISREG(found.st_mode):
-        return elsewhere, 0o600, path
-    else:
-        mode = stat.S_IMODE(found.st_mode)
-    try:
-        os.fspath(final).encode()
-    except UnicodeEncodeError:
-        raise FileError(f"cannot write {final}: its name is not valid UTF-8, as Arrow wants it") from None
-    return final, mode, None
-
-
-def _descriptor(path: Path, found: os.stat_result) -> int | None:
-    """Return the descriptor of this process that a path such as /dev/stdout stands for."""
-    for descriptor in (1, 2, *map(int, re.findall(r"^/(?:dev|proc/self)/fd/(\d+)$", str(path)))):
-        with suppress(OSError):
-            if os.path.samestat(os.fstat(descriptor), found):
-                return descriptor
-    return None
+    if not final.parent.is_dir():
+        raise FileError(f"cannot write {final}: the folder {final.parent} does not exist")
+    if not is_unicode(str(final)):
+        raise FileError(f"cannot write {final}: its name is not valid UTF-8, as Arrow wants it")
+    return final, None
 
 
 @contextmanager
 def _temporary(final: Path) -> Iterator[Path]:
     """Give a temporary name beside a file; at the end remove what has it."""
-    if not final.parent.is_dir():
-        raise FileError(f"cannot write {final}: the folder {final.parent} does not exist")
     temporary = final.with_name(f".{final.name}.{secrets.token_hex(8)}.tmp")
     try:
         yield temporary

@@ -9,21 +9,20 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 from typing import Any, TypeAlias
-from urllib.parse import urlencode
 
-from raregram.errors import FileError
+from raregram.errors import FileError, reraise
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
 REMOTE = re.compile(r"(?:s3|gs|gcs|hdfs|viewfs|abfss?)://")
 LOCAL = "file://"  # before a path of this machine
+WILDCARDS = {r"\*\*/": "(?:.*/)?", r"\*": "[^/]*", r"\?": "[^/]"}  # as `re.escape` leaves them
 
 
 def is_remote(path: PathLike) -> bool:
@@ -60,29 +59,35 @@ class RemotePath:
     def __str__(self) -> str:
         return self.address
 
+    def __truediv__(self, name: str) -> RemotePath:
+        return RemotePath(f"{self.address.rstrip('/')}/{name}")
+
     @property
     def name(self) -> str:
         """The last part."""
         return PurePosixPath(self.address).name
 
     @cached_property
-    def _place(self) -> tuple[Any, str]:
+    def _location(self) -> tuple[Any, str]:
         """The file system, and the path in it."""
         scheme, _, rest = self.address.partition("://")
         host, _, path = rest.partition("/")
-        with errors_named(self.address):
+        with self._named():
             system, root = _file_system(f"{scheme}://{host}")
         return system, f"{root.rstrip('/')}/{path}".rstrip("/")
 
+    def _named(self) -> AbstractContextManager[None]:
+        return reraise(self.address, errors=(OSError, ValueError, NotImplementedError))
+
     @property
     def _info(self) -> Any:
-        system, path = self._place
-        with errors_named(self.address):
+        system, path = self._location
+        with self._named():
             return system.get_file_info(path)
 
     def exists(self) -> bool:
         """Whether there is such a file or folder."""
-        return self.is_file() or self.is_dir()
+        return bool(self._info.type.name != "NotFound")
 
     def is_file(self) -> bool:
         """Whether this is a file."""
@@ -98,39 +103,32 @@ class RemotePath:
 
     def open(self, *_: Any, **__: Any) -> Any:
         """Open a file for reading, at any offset."""
-        system, path = self._place
-        with errors_named(self.address):
+        system, path = self._location
+        with self._named():
             return system.open_input_file(path)
 
     def glob(self, pattern: str) -> list[RemotePath]:
         """Return the files below a folder that match a pattern, in order of their names."""
         from pyarrow.fs import FileSelector
 
-        system, path = self._place
-        with errors_named(self.address):
+        system, path = self._location
+        with self._named():
             found = system.get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
-        inside = [info.path.removeprefix(path).lstrip("/") for info in found if info.is_file]
-        expression = re.sub(r"\\\*\\\*/|\\\*|\\\?", lambda part: WILDCARDS[part[0]], re.escape(pattern))
-        matching = sorted(name for name in inside if re.fullmatch(expression, name))
-        return [RemotePath(f"{self.address.rstrip('/')}/{name}") for name in matching]
-
-    def __truediv__(self, name: str) -> RemotePath:
-        return RemotePath(f"{self.address.rstrip('/')}/{name}")
+        expression = re.sub(r"\\\*\\\*/|\\\*|\\\?", lambda wild: WILDCARDS[wild[0]], re.escape(pattern))
+        inside = (info.path.removeprefix(path).lstrip("/") for info in found if info.is_file)
+        return [self / name for name in sorted(inside) if re.fullmatch(expression, name)]
 
     def upload(self, local: Path) -> None:
         """Copy a file of this machine here; nobody sees half of it."""
-        system, path = self._place
+        system, path = self._location
         # An object appears when its upload is complete; a file of a cluster, as soon as it is begun.
         moves = not self.address.startswith(("s3:", "gs:", "gcs:"))
         first = f"{path}.{os.urandom(8).hex()}.tmp" if moves else path
-        with errors_named(self.address):
+        with self._named():
             with local.open("rb") as source, system.open_output_stream(first, compression=None) as sink:
                 shutil.copyfileobj(source, sink, 1 << 24)
             if moves:
                 system.move(first, path)
-
-
-WILDCARDS = {r"\*\*/": "(?:.*/)?", r"\*": "[^/]*", r"\?": "[^/]"}
 
 
 def matching_files(address: str) -> list[str]:
@@ -151,21 +149,11 @@ def _file_system(address: str) -> tuple[Any, str]:
     """Return the file system of a bucket or cluster, and its root: to connect takes a while, so this is kept."""
     from pyarrow.fs import FileSystem
 
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    if endpoint and address.startswith("s3:"):  # the variables of Amazon's own tools, which Arrow leaves aside
-        scheme, _, host = endpoint.rpartition("://")
-        address += "?" + urlencode({"scheme": scheme or "https", "endpoint_override": host})
-    system, root = FileSystem.from_uri(address)
-    return system, root
-
-
-@contextmanager
-def errors_named(address: str) -> Iterator[None]:
-    """Turn what a file system says into an error that names the file."""
     try:
-        yield
-    except (OSError, ValueError, NotImplementedError) as error:
-        said = (str(error).splitlines() or ["it cannot be reached"])[0]
-        if said.startswith("Unable to load"):
-            said += "; Arrow needs Java and Hadoop's libhdfs: set JAVA_HOME, HADOOP_HOME and CLASSPATH, or use Spark"
-        raise FileError(f"{address}: {said[:500]}") from error
+        system, root = FileSystem.from_uri(address)
+    except OSError as error:
+        if not str(error).startswith("Unable to load"):
+            raise
+        advice = "Arrow needs Java and Hadoop's libhdfs: set JAVA_HOME, HADOOP_HOME and CLASSPATH, or use Spark"
+        raise OSError(f"{str(error).splitlines()[0]}; {advice}") from error
+    return system, root

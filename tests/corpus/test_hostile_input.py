@@ -536,7 +536,7 @@ def test_addresses_that_are_none_are_named(tmp_path, monkeypatch, url):
         ("lams = [nan]", "lams parameter of an experiment must be a finite number"),
         ("taus = [-1]", "taus parameter of an experiment must be a finite number"),
         ("targets = [1]", "targets parameter of an experiment must be text"),
-        ("side = 1", "side parameter of an experiment must be text"),
+        ("side = 1", "side parameter of an experiment must be one of 'left', 'right'"),
         ("n = 2020-01-01", "n parameter of an experiment must be a whole number"),
         ("n = '" + "x" * 5000 + "'", r"Got 'xxx.*\.\.\. instead"),
         ("x" * 5000 + " = 1", r"an experiment has no setting 'xxx.*\.\.\.; it has"),
@@ -562,7 +562,7 @@ def test_strange_results_are_named(tmp_path, text):
 
 
 def test_documents_of_two_kinds_are_no_corpus(tmp_path):
-    from raregram.measure.experiment import Config, load_corpus
+    from raregram.experiment.run import Config, load_corpus
 
     (tmp_path / "d.jsonl").write_text('{"text": "a b"}\n{"items": ["a"]}\n')
     with pytest.raises(InputError, match=r"some documents in .*d\.jsonl are texts and some lists of items"):

@@ -65,30 +65,29 @@ def test_commands_give_the_same_as_on_this_machine(run, put, bucket, tmp_path):
     (tmp_path / "both").mkdir()
     for name in ("a", "b"):
         (tmp_path / "both" / f"{name}.tsv").write_bytes(text)
-    options = ("--spans", "units,suffixes:3,shapes:2")
-    run("count", f"{bucket}/in", *options, "--out", f"{bucket}/out/all.counts")
+    there, options = f"{bucket}/out/", ("--spans", "units,suffixes:3,shapes:2")
+    run("count", f"{bucket}/in", *options, "--out", f"{there}all.counts")
     run("count", "both", *options, "--out", "all.counts")
-    assert rg.Counts.load(f"{bucket}/out/all.counts") == rg.Counts.load("all.counts")
-    run("merge", f"{bucket}/out/all.counts", "all.counts", "--out", f"{bucket}/out/twice.counts")
-    assert rg.Counts.load(f"{bucket}/out/twice.counts").totals.tolist() == [16, 8]
-    run("export", f"{bucket}/out/all.counts", "--out", f"{bucket}/out/all.parquet")
-    assert rg.Counts.load(f"{bucket}/out/all.parquet") == rg.Counts.load("all.counts")
-    for folder in (f"{bucket}/out/", ""):
+    assert rg.Counts.load(f"{there}all.counts") == rg.Counts.load("all.counts")
+    run("merge", f"{there}all.counts", "all.counts", "--out", f"{there}twice.counts")
+    assert rg.Counts.load(f"{there}twice.counts").totals.tolist() == [16, 8]
+    run("export", f"{there}all.counts", "--out", f"{there}all.parquet")
+    assert rg.Counts.load(f"{there}all.parquet") == rg.Counts.load("all.counts")
+    for folder in (there, ""):
         run("fit", f"{folder}all.counts", "--target", "LOC", "--out", f"{folder}loc.rgm")
-    wanted = run("score", "loc.rgm", "both/a.tsv")
-    assert run("score", f"{bucket}/out/loc.rgm", f"{bucket}/in/a.tsv") == wanted
-    assert run("score", f"{bucket}/out/loc.rgm", f"{bucket}/in/*/*.gz", "--format", "contexts") == wanted
-    run("score", f"{bucket}/out/loc.rgm", f"{bucket}/in/a.tsv", "--out", f"{bucket}/out/scores.parquet")
-    run("score", "loc.rgm", f"{bucket}/in/a.tsv", "--out", "scores.parquet")
-    assert RemotePath(f"{bucket}/out/scores.parquet").open().read() == (tmp_path / "scores.parquet").read_bytes()
-    assert run("explain", f"{bucket}/out/loc.rgm", "is in the") == run("explain", "loc.rgm", "is in the")
+        run("score", f"{folder}loc.rgm", f"{bucket}/in/a.tsv", "--out", f"{folder}scores.parquet")
+    assert RemotePath(f"{there}scores.parquet").open().read() == (tmp_path / "scores.parquet").read_bytes()
+    assert run("score", f"{there}loc.rgm", f"{bucket}/in/*/*.gz", "--format", "contexts") == run(
+        "score", "loc.rgm", "both/a.tsv"
+    )
+    assert run("explain", f"{there}loc.rgm", "is in the") == run("explain", "loc.rgm", "is in the")
 
 
 def test_count_files_elsewhere_are_compared_as_on_this_machine(run, put, bucket, tmp_path):
-    for name, word in (("red", "red"), ("blue", "blue")):
-        text = "".join(f"a {word} house and a {word} door, number {k} of them\n" for k in range(12))
+    options = ("-n", 1, "--spans", "suffixes:1", "--pad", "--documents", "--split", "lines")
+    for name in ("red", "blue"):
+        text = "".join(f"a {name} house and a {name} door, number {k} of them\n" for k in range(12))
         (tmp_path / f"{name}.txt").write_text(text)
-        options = ("-n", 1, "--spans", "suffixes:1", "--pad", "--documents", "--split", "lines")
         run("count", f"{name}.txt", *options, "--out", f"{name}.counts")
         put(f"{name}.counts", (tmp_path / f"{name}.counts").read_bytes())
     wanted = run("compare", "red.counts", "blue.counts", "-n", 1, "--out", "table.parquet")
@@ -96,7 +95,6 @@ def test_count_files_elsewhere_are_compared_as_on_this_machine(run, put, bucket,
     there = (f"{bucket}/red.counts", f"{bucket}/blue.counts")
     assert run("compare", *there, "-n", 1, "--out", f"{bucket}/table.parquet") == wanted
     assert RemotePath(f"{bucket}/table.parquet").open().read() == (tmp_path / "table.parquet").read_bytes()
-    assert run("compare", there[0], "blue.txt", "--split", "lines", "-n", 1, "--out", "out") == wanted
 
 
 def test_what_is_not_there_is_named(run, put, bucket):
@@ -113,21 +111,18 @@ def test_what_is_not_there_is_named(run, put, bucket):
 
 def test_a_file_address_is_a_path_of_this_machine(run, tmp_path):
     (tmp_path / "a b.tsv").write_text("LOC\tlives in\nO\tsaid that\n" * 9)
-    for name, other in (("sea", "the whale is white"), ("land", "the horse is brown")):
-        (tmp_path / f"{name}.txt").write_text(f"{other}\n" * 20)
+    (tmp_path / "sea.txt").write_text("the whale is white\n" * 20)
+    (tmp_path / "land.txt").write_text("the horse is brown\n" * 20)
     here = tmp_path.as_uri()
     run("count", f"{here}/a%20b.tsv", "-o", f"{here}/a.counts")
     run("fit", f"{here}/a.counts", "--target", "LOC", "-o", f"{here}/a.rgm")
     run("score", f"{here}/a.rgm", f"{here}/a%20b.tsv", "-o", f"{here}/scores.csv")
-    texts = (f"{here}/sea.txt", f"{here}/land.txt", "--split", "lines", "-n", "1")
-    run("compare", *texts, "-o", f"{here}/pages")
+    run("compare", f"{here}/sea.txt", f"{here}/land.txt", "--split", "lines", "-n", "1", "-o", f"{here}/pages")
     assert "whale" in run("kwic", f"{here}/sea.txt", "whale")
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"a b.tsv", "sea.txt", "land.txt", "a.counts", "a.rgm", "scores.csv", "pages"}
-    assert (tmp_path / "pages" / "index.html").exists()
-    assert "file://x/a.counts: a file of this machine is" in run(
-        "count", "a b.tsv", "-o", "file://x/a.counts", code=1
-    )
+    error = run("count", "a b.tsv", "-o", "file://x/a.counts", code=1)
+    assert "file://x/a.counts: a file of this machine is" in error
 
 
 @pytest.mark.parametrize(

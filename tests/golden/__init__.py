@@ -240,7 +240,7 @@ def evaluation() -> pa.Table:
 
 def experiment() -> pa.Table:
     """Return the cells and the chosen ones of an experiment on 300 documents."""
-    from raregram.measure.experiment import Config, load_corpus, run
+    from raregram.experiment.run import Config, load_corpus, run
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "made.jsonl")
@@ -369,7 +369,7 @@ def write(name: str) -> None:
 # --- the paper's experiment, and the interface -------------------------------------------------------------------
 def paper(write_anew: bool) -> list[str]:
     """Run the full experiment with both taggers and lengths, and compare or write its cells."""
-    from raregram.measure.experiment import Config, load_corpus, run
+    from raregram.experiment.run import Config, load_corpus, run
 
     wrong = []
     for tags in ("stanford", "spacy"):

@@ -20,8 +20,8 @@ from benchmarks.__main__ import STEPS
 from benchmarks.measuring import PROJECT, met
 from benchmarks.rivals import REGISTRY, summary, two_numbers
 from benchmarks.rivals import data as rival_data
+from raregram.experiment.run import Config
 from raregram.measure.cllr import cllr
-from raregram.measure.experiment import Config
 
 ENVIRONMENT = PROJECT / ".venv-bench"
 PYTHON = ENVIRONMENT / "bin/python"

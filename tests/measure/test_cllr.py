@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import expit, xlogy
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from raregram.measure.cllr import (
     CalibrationMeasures,
+    aggregate_ties,
     bins,
+    calibration_metrics,
     calibrations,
     cllr,
     least_cllr,
-    measure,
-    pav_corners,
+    pav,
     pav_curve,
-    pool,
     regression,
     tippett,
 )
@@ -36,6 +36,10 @@ def columns(types, scale=1.0):
     """Types as three arrays."""
     scores, f_nu, f_de = zip(*types, strict=True) if types else ((), (), ())
     return np.array(scores, float) * scale, np.array(f_nu, np.int64), np.array(f_de, np.int64)
+
+
+def occur(scores, f_nu, f_de):
+    return aggregate_ties(np.array(scores, float), np.array(f_nu, np.int64), np.array(f_de, np.int64))
 
 
 def occurrences(pooled):
@@ -98,64 +102,52 @@ def test_the_figures_of_lir():
         (many, (1.24508219698532, 0.8933607403996198, 0.3517214565857003)),
     ]  # fmt: skip
     for (ratios, f_nu, f_de), expected in printed:
-        found = measure(pool(np.log(ratios), np.array(f_nu), np.array(f_de)))
+        found = calibration_metrics(occur(np.log(ratios), f_nu, f_de))
         assert (found.cllr, found.least, found.loss) == pytest.approx(expected, abs=1e-9)
 
 
 # --- pool adjacent violators and the regression ------------------------------------------------------------------
 @given(TYPES)
 def test_blocks_are_those_of_isotonic_regression(types):
-    pooled = pool(*columns(types))
+    pooled = aggregate_ties(*columns(types))
     if not all(pooled.sizes):
         return
-    corners = pav_corners(pooled)
-    n_nu, n_de = pooled.sizes
-    w_nu, w_de = pooled.f_nu / n_nu, pooled.f_de / n_de
-    isotonic = IsotonicRegression().fit_transform(
-        np.arange(len(w_nu)), w_nu / (w_nu + w_de), sample_weight=w_nu + w_de
-    )
-    ours = np.concatenate(
-        [
-            np.full(end - start, w_nu[start:end].sum() / (w_nu + w_de)[start:end].sum())
-            for start, end in pairwise(corners)
-        ]
-    )
+    w_nu, w_de = (frequency / frequency.sum() for frequency in (pooled.f_nu, pooled.f_de))
+    weight = w_nu + w_de
+    isotonic = IsotonicRegression().fit_transform(np.arange(len(weight)), w_nu / weight, sample_weight=weight)
+    starts, after = pav(pooled)
+    ours = np.repeat(expit(after), np.diff([*starts, len(weight)]))
     np.testing.assert_allclose(ours, isotonic, atol=1e-12)
-    _, _, after = pav_curve(pooled)
     assert (np.diff(after) > 0).all()
-    with np.errstate(divide="ignore"):
-        cost = (
-            -(w_nu[w_nu > 0] * np.log2(isotonic[w_nu > 0])).sum()
-            - (w_de[w_de > 0] * np.log2(1 - isotonic[w_de > 0])).sum()
-        )
-    assert least_cllr(pooled) == pytest.approx(cost / 2, abs=1e-9)
+    cost = -xlogy(w_nu, isotonic).sum() - xlogy(w_de, 1 - isotonic).sum()
+    assert least_cllr(pooled) == pytest.approx(cost / 2 / math.log(2), abs=1e-9)
 
 
 def test_blocks_of_many_types_by_slow_pooling():
     rng = np.random.default_rng(5)
     scores = rng.normal(size=5000)
     f_nu = rng.poisson(1 / (1 + np.exp(-scores)))
-    pooled = pool(scores, f_nu, rng.poisson(2, 5000))
+    pooled = aggregate_ties(scores, f_nu, rng.poisson(2, 5000))
     blocks: list[list[int]] = []  # [f_nu, f_de, types]
     for frequencies in zip(pooled.f_nu.tolist(), pooled.f_de.tolist(), strict=True):
         blocks.append([*frequencies, 1])
         while len(blocks) > 1 and blocks[-2][0] * blocks[-1][1] >= blocks[-1][0] * blocks[-2][1]:
             last = blocks.pop()
             blocks[-1] = [a + b for a, b in zip(blocks[-1], last, strict=True)]
-    assert pav_corners(pooled).tolist() == np.cumsum([0, *(types for _, _, types in blocks)]).tolist()
+    assert [*pav(pooled)[0], len(pooled.f_nu)] == np.cumsum([0, *(types for _, _, types in blocks)]).tolist()
 
 
 def test_a_convex_order_stays_and_its_end_may_pool_all_of_it():
     k = np.arange(1, 2001)
     scores, ones = k.astype(float), np.ones(2000, int)
-    assert len(pav_corners(pool(scores, k, ones))) == 2001
-    assert len(pav_corners(pool(scores, np.where(k < 2000, k, 0), np.where(k < 2000, 1, 10**9)))) == 2
-    assert len(pav_corners(pool(scores, k[::-1], ones))) == 2
+    assert len(pav(aggregate_ties(scores, k, ones))[0]) == 2000
+    assert len(pav(aggregate_ties(scores, np.where(k < 2000, k, 0), np.where(k < 2000, 1, 10**9)))[0]) == 1
+    assert len(pav(aggregate_ties(scores, k[::-1], ones))[0]) == 1
 
 
 @given(FINITE, st.sampled_from([0.25, 1.0, 3.0]))
 def test_slope_and_offset_are_those_of_logistic_regression(types, scale):
-    pooled = pool(*columns(types, scale))
+    pooled = aggregate_ties(*columns(types, scale))
     slope, offset = regression(pooled)
     if not all(pooled.sizes):
         return
@@ -180,22 +172,12 @@ def test_rounding_never_hides_the_slope():
         rng = np.random.default_rng(seed)
         scores = rng.normal(rng.uniform(-3, 3), rng.uniform(0.3, 8), 3000)
         f_nu = rng.poisson(0.05 * np.exp(np.clip(scores * rng.uniform(0.2, 1.5), -8, 4)))
-        assert regression(pool(scores, f_nu, rng.poisson(1, 3000)))[0] is not None
+        assert regression(aggregate_ties(scores, f_nu, rng.poisson(1, 3000)))[0] is not None
 
 
-@pytest.mark.parametrize(
-    ("scores", "f_nu", "f_de"),
-    [
-        ([1.0, 1.0], [1, 1], [1, 0]),  # all equal
-        ([1.0, 2.0], [0, 1], [1, 0]),  # separated
-        ([1.0, 2.0], [1, 0], [0, 1]),  # the wrong way round
-        ([1.0, 2.0, 3.0], [0, 1, 1], [1, 1, 0]),  # but for a tie
-        ([-np.inf, 0.0, 1.0], [0, 1, 1], [1, 1, 1]),
-        ([0.0, 1.0, np.inf], [1, 1, 1], [1, 1, 0]),
-    ],
-)
-def test_there_may_be_no_slope(scores, f_nu, f_de):
-    measured = measure(pool(np.array(scores), np.array(f_nu), np.array(f_de)))
+@pytest.mark.parametrize("scores", [[-np.inf, 0.0, 1.0], [0.0, 1.0, np.inf]])
+def test_infinite_ratios_have_no_slope(scores):
+    measured = calibration_metrics(occur(scores, [1, 1, 1], [1, 1, 1]))
     assert (measured.slope, measured.offset) == (None, None)
     assert measured.least is not None
 
@@ -211,36 +193,36 @@ def test_there_may_be_no_slope(scores, f_nu, f_de):
     ],
 )
 def test_without_targets_or_others_nothing_is_measured(scores, f_nu, f_de, targets, others):
-    given_ = np.array(scores, float), np.array(f_nu, np.int64), np.array(f_de, np.int64)
-    nothing = CalibrationMeasures(targets, others, None, None, None, None, None)
-    assert measure(pool(*given_)) == nothing
-    assert math.isnan(cllr(*given_))
-    assert [len(column) for column in pav_curve(pool(*given_))] == [0, 0, 0]
-    assert all(each.real_low is None for each in bins(pool(*given_)))
-    tippett(pool(*given_))
-    assert calibrations(*given_, np.zeros(len(scores), int), ["0", "1"])["0"] == nothing
+    pooled = occur(scores, f_nu, f_de)
+    columns = (pooled.log_ratios, pooled.f_nu, pooled.f_de)
+    assert calibration_metrics(pooled) == CalibrationMeasures(targets, others)
+    assert math.isnan(cllr(*columns))
+    assert [len(column) for column in pav_curve(pooled)] == [0, 0, 0]
+    assert all(each["real_low"] is None for each in bins(pooled))
+    assert len(tippett(pooled)) == 3
+    assert calibrations(*columns, np.zeros(len(pooled.f_nu), int), ["0"])["0"] == calibration_metrics(pooled)
 
 
 @given(TYPES)
 def test_nothing_is_less_than_the_least_and_nothing_warns(types):
-    pooled = pool(*columns(types))
-    found = measure(pooled)
+    pooled = aggregate_ties(*columns(types))
+    found = calibration_metrics(pooled)
     shares = tippett(pooled)[1:]
     assert all(((share >= 0) & (share <= 1)).all() and (np.diff(share) <= 0).all() for share in shares)
-    assert sum(each.targets + each.others for each in bins(pooled)) == sum(pooled.sizes)
+    assert sum(each["targets"] + each["others"] for each in bins(pooled)) == sum(pooled.sizes)
     if found.cllr is None or found.least is None or found.loss is None:
         assert not all(pooled.sizes)
         return
     assert 0 <= found.least <= 1 + 1e-12
     assert found.least <= found.cllr + 1e-12
     assert found.loss == pytest.approx(found.cllr - found.least, abs=1e-12)
-    other = pool(2 * pooled.log_ratios, pooled.f_nu, pooled.f_de)
+    other = aggregate_ties(2 * pooled.log_ratios, pooled.f_nu, pooled.f_de)
     assert found.least <= cllr(other.log_ratios, other.f_nu, other.f_de) + 1e-12
     assert least_cllr(other) == pytest.approx(found.least, abs=1e-12)  # a monotone map changes nothing
 
 
 def test_infinity_is_a_string_in_json():
-    found = measure(pool(np.array([-np.inf, 0.0]), np.array([1, 1]), np.array([1, 1]))).to_dict()
+    found = calibration_metrics(occur([-np.inf, 0.0], [1, 1], [1, 1])).to_dict()
     assert (found["cllr"], found["loss"], found["slope"]) == ("inf", "inf", None)
 
 
@@ -270,32 +252,33 @@ def test_right_ratios_have_no_loss_in_all_and_in_every_band():
 
 def test_bins_of_right_ratios_hold_what_is_predicted():
     log_ratios, f_nu, f_de, _ = known(200_000)
-    pooled = pool(log_ratios, f_nu, f_de)
+    pooled = aggregate_ties(log_ratios, f_nu, f_de)
     found = bins(pooled)
     assert len(found) == 19
-    sizes = np.array([each.targets + each.others for each in found]) / sum(pooled.sizes)
+    sizes = np.array([each["targets"] + each["others"] for each in found]) / sum(pooled.sizes)
     assert sizes == pytest.approx([0.1] * 9 + [0.01] * 10, abs=1e-4)
-    inside = [each.real_low < each.predicted < each.real_high for each in found]
+    inside = [each["real_low"] < each["predicted"] < each["real_high"] for each in found]
     assert sum(inside) >= 16
-    again = bins(pool(2 * log_ratios, f_nu, f_de))
-    assert not again[0].real_low < again[0].predicted < again[0].real_high
-    assert again[-1].predicted > again[-1].real_high
+    again = bins(aggregate_ties(2 * log_ratios, f_nu, f_de))
+    assert not again[0]["real_low"] < again[0]["predicted"] < again[0]["real_high"]
+    assert again[-1]["predicted"] > again[-1]["real_high"]
 
 
 def test_a_bin_by_hand():
-    pooled = pool(np.log([0.5, 2.0, 4.0]), np.array([1, 2, 0]), np.array([6, 1, 1]))
+    pooled = occur(np.log([0.5, 2.0, 4.0]), [1, 2, 0], [6, 1, 1])
     first, second, third = bins(pooled, cuts=(0.5, 0.95))
-    assert (first.targets, first.others, first.predicted, first.real) == (1, 6, 0.5, pytest.approx(1 / 3 / (6 / 8)))
+    assert [first[name] for name in ("targets", "others", "predicted")] == [1, 6, 0.5]
+    assert first["real"] == pytest.approx(1 / 3 / (6 / 8))
     width = 1.96 * math.sqrt(1 / 1 - 1 / 3 + 1 / 6 - 1 / 8)
-    assert math.log(first.real_high / first.real) == pytest.approx(width, rel=1e-4)
-    assert math.log(first.real / first.real_low) == pytest.approx(width, rel=1e-4)
-    assert (second.predicted, second.real) == (pytest.approx(2), pytest.approx(2 / 3 / (1 / 8)))
-    assert (third.predicted, third.real, third.real_low) == (pytest.approx(4), 0.0, None)
-    assert (third.low, third.high) == (math.log(4), math.log(4))
+    assert math.log(first["real_high"] / first["real"]) == pytest.approx(width, rel=1e-4)
+    assert math.log(first["real"] / first["real_low"]) == pytest.approx(width, rel=1e-4)
+    assert (second["predicted"], second["real"]) == (pytest.approx(2), pytest.approx(2 / 3 / (1 / 8)))
+    assert (third["predicted"], third["real"], third["real_low"]) == (pytest.approx(4), 0.0, None)
+    assert (third["low"], third["high"]) == (math.log(4), math.log(4))
 
 
 def test_curves_by_hand():
-    pooled = pool(np.log([0.1, 1.0, 10.0]), np.array([1, 1, 2]), np.array([4, 3, 1]))
+    pooled = occur(np.log([0.1, 1.0, 10.0]), [1, 1, 2], [4, 3, 1])
     x, targets, others = tippett(pooled, 3)
     assert x == pytest.approx([-1, 0, 1])
     assert (targets.tolist(), others.tolist()) == ([0.75, 0.5, 0], [0.5, 0.125, 0])

@@ -11,7 +11,7 @@ import pytest
 import raregram as rg
 from raregram.errors import InputError, ParameterError
 from raregram.measure import evaluate as evaluation
-from raregram.measure.evaluate import BANDS, evaluate, measure, ranking, recall_curve
+from raregram.measure.evaluate import BANDS, evaluate, ranking, ranking_metrics, recall_curve
 
 # Units at lam = 0 with n_nu = 16 and n_de = 4: r = (f_nu + 1) / 18 / ((f_de + 1) / 6), so a 3/2, b 5/6, e 2/3, c 1/2,
 # d 1/3, and 1 for what was never seen. Best first: a, never, b, e, c, d.
@@ -170,7 +170,7 @@ def test_only_what_is_ranked_is_measured():
     """A band's order holds some of the types: the others neither count as types nor as correct."""
     correct = np.array([True, False, True, True])
     returned = np.array([True, True, False, True])
-    metrics = measure(np.array([3, 1]), correct, returned)
+    metrics = ranking_metrics(np.array([3, 1]), correct, returned)
     assert as_tuple(metrics) == pytest.approx((2, 1, 2, 1, 1 / 2, 1, 2 / 3, 1))
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -17,9 +22,22 @@ from raregram.measure import evaluate as evaluation
 from raregram.measure import tune as tuning
 from raregram.measure.evaluate import evaluate, f1_score, ranking, top_hits
 
+RAREGRAM = Path(sys.executable).with_name("raregram")
+
 
 def count(corpus, spans=("units", "whole")):
     return rg.Counts.from_contexts(*corpus, targets=["LOC", "PER"], spans=spans)
+
+
+def tagged_texts(number):
+    """Texts in which two of three words after "in" are places."""
+    rng = np.random.default_rng(1)
+    documents = []
+    for _ in range(number):
+        words = rng.choice(["in", "at", "x", "y", "z", "w"], 30).tolist()
+        spans = [(i, i + 1, "LOC") for i in range(2, 30) if words[i - 1] == "in" and i % 3]
+        documents.append({"text": " ".join(words), "spans": spans})
+    return documents
 
 
 SCORES = st.lists(st.tuples(st.sampled_from([-np.inf, -1.0, 0.0, 0.5, np.inf, np.nan]), st.booleans()), min_size=1)
@@ -37,7 +55,7 @@ def test_top_hits_are_the_head_of_the_ranking(scored, k):
 def test_average_precision_is_scikit_learn_s_where_there_are_no_ties(scored):
     correct = np.array([right for _, right in scored])
     scores = -np.arange(len(scored), dtype=float)
-    measured = evaluation.measure(ranking(scores), correct, np.ones(len(scored), bool))
+    measured = evaluation.ranking_metrics(ranking(scores), correct, np.ones(len(scored), bool))
     assert measured.average_precision == pytest.approx(average_precision_score(correct, scores))
 
 
@@ -136,7 +154,59 @@ def test_the_lowest_cllr_wins(counts, corpus, estimator, denominator):
     assert "-0." not in drawn
 
 
+@pytest.mark.parametrize("by", ["cllr", "average-precision", "f1"])
+@pytest.mark.parametrize("estimator", ["backoff", "selective"])
+def test_what_is_said_of_the_best_is_measured_on_the_model_that_is_returned(estimator, by):
+    """Of a table in folds the model is calibrated, and the settings are compared before that."""
+    tagged = tagged_texts(60)
+    grids = {"sizes": (2, 50), "lams": (1e-3,), "criteria": ("cet",), "priors": (6.0,), "taus": (0.4, 0.6)}
+    for folds in (3, 0):
+        counts = rg.count(tagged[:40], n=2, targets=["LOC"], folds=folds)
+        tuned = rg.tune(counts, tagged[40:], "LOC", estimator, by=by, **grids)
+        reached = evaluate(tuned.model, tagged[40:])
+        measured = {
+            "cllr": reached.calibration["all"].cllr,
+            "average-precision": reached.overall.average_precision,
+            "f1": reached.overall.f1,
+        }
+        assert tuned.best.value == pytest.approx(measured[by], abs=1e-12)
+        assert tuned.best.f1 == pytest.approx(reached.overall.f1)
+        assert (tuned.model.calibration is not None) == bool(folds)
+        assert ("calibrated" in tuned.results.columns) == bool(folds)
+        assert (tuned.best.calibrated, {trial.calibrated for trial in tuned.trials}) == (
+            (True, {False}) if folds else (None, {None})
+        )
+
+
 def test_cllr_needs_other_contexts(counts, corpus):
     only = rg.Counts.from_contexts(corpus[0][:9], ["LOC"] * 9, targets=["LOC", "PER"], spans=["whole"])
     with pytest.raises(InputError, match="the validation documents have none"):
         rg.tune(counts, only, "LOC", by="cllr")
+
+
+def test_the_commands_tune_and_evaluate(tmp_path):
+    def run(*arguments, code=0):
+        command = [RAREGRAM, *map(str, arguments)]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == code, done.stderr
+        return done.stderr if code else done.stdout
+
+    documents = tagged_texts(60)
+    (tmp_path / "valid.jsonl").write_text("".join(json.dumps(document) + "\n" for document in documents[40:]))
+    rg.count(documents[:40], n=3, folds=3, spans=["units", "whole"]).save(tmp_path / "train.counts")
+    grids = ("--estimator", "selective", "--sizes", "2,5", "--lams", "1e-4,1e-2")
+    tune = ("tune", "train.counts", "valid.jsonl", *grids)
+    said = run(*tune, "--by", "cllr", "--out", "c.rgm")
+    cost = evaluate(rg.Model.load(tmp_path / "c.rgm"), documents[40:]).calibration["all"].cllr
+    assert f"Cllr {cost:.4f}, F1 " in said
+    assert "▓▓▓▓" in said
+    assert "the best model is calibrated" in said
+    found = json.loads(run(*tune, "--by", "f1", "--k", 20, "--out", "f.rgm", "--json"))
+    assert found["best"]["calibrated"] is True
+    measured = json.loads(run("evaluate", "f.rgm", "valid.jsonl", "--k", 20, "--training", "train.counts", "--json"))
+    assert measured["overall"]["f1"] == found["best"]["f1"]
+    assert set(measured["bands"]) == {"0", "1", "2-5", "more"}
+    shown = run("evaluate", "f.rgm", "valid.jsonl", "--k", 20)
+    assert f"{found['best']['f1']:.4f}" in shown
+    assert "of it calibration loss" in shown
+    assert "--sizes takes numbers" in run("tune", "train.counts", "valid.jsonl", "--sizes", "x", "--out", "y", code=2)

@@ -1,4 +1,4 @@
-"""The explorer page in a real browser."""
+"""The explorer page in a real browser. The first tests are quick and telling, the others run with `make test-all`."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ from raregram.serve.app import create_app  # noqa: E402
 from raregram.serve.limits import Limits  # noqa: E402
 
 TEXT = "She said that the talks in Rome with Ann were good and that Bob was in Oslo"
+WORDS = TEXT.split()
 MINUS = "\u2212"
+ALERT, CONTEXT, FIGURE, GAP = "#alert:not([hidden])", "#why .context bdi", "#why .figure strong", ".gap"
 HOSTILE = (
     "<script>window.hacked=1</script> in <img/src=x/onerror=window.hacked=1> in &lt;b&gt; \u202egnorw\u202c in "
     "\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd in \U0001f469\u200d\U0001f680\U0001f30d ${1+1} in =cmd()"
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     names = {"Rome": "LOC", "Oslo": "LOC", "Ann": "PER", "Bob": "PER"}
-    words = [[*TEXT.split()[i % 9 :], f"w{i}"] for i in range(30)]
-    corpus = [
-        {"items": some, "spans": [(i, i + 1, names[w]) for i, w in enumerate(some) if w in names]} for some in words
-    ]
-    letters = []
-    for text in map(" ".join, words):
-        after = text.find("in ") + 3
-        letters.append({"items": list(text), "spans": [(after, after + 1, "NAME")]})
-    spans = ["units", "suffixes:2", "shapes:2"]
-    counts = rg.count(corpus, n=2, targets=["LOC", "PER"], spans=spans)
+    corpus, letters = [], []
+    for i in range(30):
+        items = [*WORDS[i % 9 :], f"w{i}"]
+        spans = [(start, start + 1, names[item]) for start, item in enumerate(items) if item in names]
+        after = " ".join(items).find("in ") + 3
+        corpus.append({"items": items, "spans": spans})
+        letters.append({"items": list(" ".join(items)), "spans": [(after, after + 1, "NAME")]})
+    counts = rg.count(corpus, n=2, targets=["LOC", "PER"], spans=["units", "suffixes:2", "shapes:2"])
     rg.fit(counts, "LOC", "backoff").save(folder / "loc.rgm")
     rg.fit(counts, "PER", "selective", size=8, unseen="formula").save(folder / "per.rgm")
     rg.fit(rg.count(letters, n=3, kind="letters", targets=["NAME"]), "NAME", "product").save(folder / "name.rgm")
@@ -62,8 +62,8 @@ def models(tmp_path_factory):
 @contextmanager
 def running(*models, **limits):
     """Run a service in a thread, and give its address."""
-    app = create_app(models, Limits(**limits))
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False))
+    config = uvicorn.Config(create_app(models, Limits(**limits)), port=0, log_config=None, access_log=False)
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
@@ -74,18 +74,18 @@ def running(*models, **limits):
         thread.join(20)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def service(models):
     with running(*models, max_bytes=3_000_000) as url:
         yield url
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def downloads(tmp_path_factory):
     return tmp_path_factory.mktemp("downloads")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser(downloads, tmp_path_factory):
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium")
@@ -102,14 +102,13 @@ def browser(downloads, tmp_path_factory):
 
 @pytest.fixture
 def page(browser, service):
-    """The page, without its example; afterwards nothing may have gone wrong in its console or come from elsewhere."""
-    browser.get(service)
-    wait_until_ready(browser)
-    empty(browser)
+    """The page, without its example; afterwards nothing may have been requested from elsewhere."""
+    open_page(browser, service)
+    clear(browser)
     browser.get_log("browser")
     yield browser
-    asked = browser.execute_script("return performance.getEntriesByType('resource').map((entry) => entry.name)")
-    assert not [url for url in asked if not url.startswith((service, "blob:"))]
+    requested = browser.execute_script("return performance.getEntriesByType('resource').map((entry) => entry.name)")
+    assert not [url for url in requested if not url.startswith((service, "blob:"))]
 
 
 def wait_for(condition, seconds=15.0):
@@ -120,13 +119,36 @@ def wait_for(condition, seconds=15.0):
     return found
 
 
-def wait_until_ready(browser):
+def open_page(browser, url):
+    browser.get(url)
     wait_for(lambda: browser.find_elements(By.CSS_SELECTOR, "body[data-ready]"))
 
 
-def empty(page):
+def at(page, selector):
+    return page.find_element(By.CSS_SELECTOR, selector)
+
+
+def click(page, selector):
+    at(page, selector).click()
+
+
+def seen(page, selector):
+    """Return the texts of all nodes that are shown, at one moment."""
+    return page.execute_script(
+        "return [...document.querySelectorAll(arguments[0])].filter((node) => node.checkVisibility())"
+        ".map((node) => node.innerText.trim())",
+        selector,
+    )
+
+
+def wait_until_seen(page, selector, texts=None):
+    """Wait until nodes are shown, or until they have these texts."""
+    return wait_for(lambda: (found := seen(page, selector)) and texts in (None, found) and found)
+
+
+def clear(page):
     """Clear the text, and wait until the page shows that."""
-    at(page, "#clear").click()
+    click(page, "#clear")
     wait_for(lambda: not seen(page, "#heat p, #why .figure, #why .context") and not seen(page, "#status")[0])
 
 
@@ -139,153 +161,19 @@ def write(page, text):
     )
 
 
-def at(page, selector):
-    return page.find_element(By.CSS_SELECTOR, selector)
-
-
 def labels(page):
     return page.execute_script(
         "return [...document.querySelectorAll('.gap')].map((gap) => gap.getAttribute('aria-label'))"
     )
 
 
-def seen(page, selector):
-    """Return the texts of all nodes that are shown, at one moment."""
-    return page.execute_script(
-        "return [...document.querySelectorAll(arguments[0])].filter((node) => node.checkVisibility())"
-        ".map((node) => node.innerText.trim())",
-        selector,
-    )
-
-
-def shown_text(page):
-    return page.execute_script(
-        "return [...document.querySelectorAll('#heat bdi')].map((word) => word.textContent).join(' ')"
-    )
-
-
-def test_typing_colours_the_gaps(page, models):
-    at(page, "#text").send_keys(TEXT)
-    wait_for(lambda: len(labels(page)) == len(TEXT.split()))
-    loc, per = (rg.Model.load(path) for path in models[:2])
-    words = TEXT.split()
-    for boundary, label in enumerate(labels(page), 1):
-        context = " ".join(words[max(boundary - 2, 0) : boundary])
-        shown = [float(part.split()[-1].replace(MINUS, "-")) for part in label.rpartition(": ")[2].split(", ")]
-        assert shown == pytest.approx([model.log_ratio([context])[0] for model in (loc, per)], abs=0.0052)
-    before_rome = at(page, '.gap[aria-label*="before Rome"]')
-    heat = float(page.execute_script("return arguments[0].style.getPropertyValue('--h')", before_rome))
-    assert heat == pytest.approx(min(loc.log_ratio(["talks in"])[0] / 5, 1), abs=0.002)
-    assert "k0" in before_rome.get_attribute("class")
-    assert not [entry for entry in page.get_log("browser") if entry["level"] == "SEVERE"]
-
-
-def test_a_change_in_the_middle_is_the_same_as_a_new_text(page):
-    write(page, TEXT)
-    wait_for(lambda: len(labels(page)) == len(TEXT.split()))
-    changed = TEXT.replace("with Ann were", "with her friend Ann").replace("She", "He")
-    write(page, changed)
-    wait_for(lambda: "friend" in shown_text(page))
-    found = labels(page)
-    write(page, "")
-    wait_for(lambda: not labels(page))
-    page.refresh()
-    wait_until_ready(page)
-    empty(page)
-    write(page, changed)
-    assert wait_for(lambda: labels(page)) == found
-
-
-def test_a_click_explains(page, models):
-    write(page, TEXT)
-    wait_for(lambda: labels(page))
-    at(page, '.gap[aria-label*="before Rome"]').click()
-    wait_for(lambda: seen(page, "#why .figure strong"))
-    model = rg.Model.load(models[0])
-    explained = model.explain("talks in")
-    assert seen(page, "#why .figure strong") == [f"{explained.log_ratio:+.2f}"]
-    assert len(seen(page, "#why .terms tbody tr:not(.section)")) == len(explained.terms)
-    ends = [f"{end:+.2f}".replace("-", MINUS) for end in explained.interval]
-    assert seen(page, "#why .whisker .lower, #why .whisker .upper") == ends
-    assert seen(page, "#why .whisker .zero") == ["0 (ratio 1)"]
-    assert f"log ratio from {ends[0]} to {ends[1]}" in at(page, "#why").text
-    reach, lower, upper, zero = (
-        page.execute_script("return document.querySelector(arguments[0]).getBoundingClientRect()", f"#why .{name}")
-        for name in ("reach", "lower", "upper", "zero")
-    )
-    assert lower["right"] == pytest.approx(reach["left"], abs=1.5)  # the numbers stand at the ends
-    assert upper["left"] == pytest.approx(reach["right"], abs=1.5)
-    assert (zero["left"] < reach["left"]) == (explained.interval[0] > 0)
-    assert explained.sentence() in at(page, "#why .figure").text
-    assert "times as likely before LOC as elsewhere" in explained.sentence()
-    wait_for(lambda: seen(page, "#why td.up, #why td.down"))
-    at(page, '#why [data-name="PER"]').click()
-    wait_for(lambda: "not selected" in at(page, "#why").text or "·" in at(page, "#why").text)
-    assert len(page.find_elements(By.CSS_SELECTOR, "#why .terms tbody tr")) == 2
-
-
-def test_ratios_are_shown_with_two_digits(page):
-    ratios = [160.8, 100, 200.4, 999.9, 20, 1.5, 2, 0.104, 0.0284, 5_312_345, 1.2e-7, 0, "inf", "nan"]
-    script = "import('/static/dom.js').then(({ times }) => arguments[1](arguments[0].map(times)))"
-    shown = page.execute_async_script(script, ratios)
-    assert shown[:9] == ["160", "100", "200", "1,000", "20", "1.5", "2", "0.1", "0.028"]
-    assert shown[9:] == ["5,300,000", "1.2e-7", "0", "∞", "\u2013"]
-
-
-def test_the_keyboard_is_enough(page):
-    at(page, "#text").send_keys(TEXT)
-    wait_for(lambda: len(labels(page)) == len(TEXT.split()))
-    active = page.switch_to
-    for _ in range(8):  # over the buttons and the chips
-        active.active_element.send_keys(Keys.TAB)
-        if "gap" in (active.active_element.get_attribute("class") or ""):
-            break
-    assert active.active_element.get_attribute("data-boundary") == "1"
-    keys = (Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.END, Keys.ARROW_LEFT, Keys.HOME)
-    for key, boundary in zip(keys, (2, 3, 17, 16, 1), strict=True):
-        active.active_element.send_keys(key)
-        assert active.active_element.get_attribute("data-boundary") == str(boundary)
-        wait_for(lambda: seen(page, "#why .context"))
-    words = TEXT.split()
-    wait_for(lambda: seen(page, "#why .context bdi") == words[:1])
-    at(page, "#tab-read").send_keys(Keys.ARROW_RIGHT)
-    assert active.active_element.get_attribute("id") == "tab-rank"
-    assert at(page, "#rank").is_displayed()
-    active.active_element.send_keys(Keys.ARROW_RIGHT)
-    wait_for(lambda: seen(page, "#model h2"))
-    assert "LOC: loc.rgm" in seen(page, "#model h2")[0]
-
-
-def test_an_uploaded_text_is_ranked_searched_and_saved(page, models, tmp_path, downloads):
-    file = tmp_path / "new.txt"
-    file.write_text(TEXT + " =1+1 in Rome")
-    at(page, "#tab-rank").click()
-    at(page, "#file").send_keys(str(file))
-    at(page, "#rank-form button").click()
-    wait_for(lambda: seen(page, "#rank-rows tr"))
-    model = rg.Model.load(models[0])
-    words = file.read_text().split()
-    contexts = [" ".join(words[max(i - 2, 0) : i]) for i in range(1, len(words) + 1)]
-    assert seen(page, "#rank-rows td.text button")[0] == max(contexts, key=lambda c: model.log_ratio([c])[0])
-    at(page, "#rank-search").send_keys("in")
-    wait_for(lambda: all("in" in text.lower() for text in seen(page, "#rank-rows td.text:not(.note)")))
-    rows = len(seen(page, "#rank-rows tr"))
-    at(page, "#download").click()
-    saved = wait_for(lambda: [file for file in downloads.glob("ranking-LOC.csv") if file.stat().st_size])[0]
-    with saved.open(newline="") as stream:
-        table = list(csv.DictReader(stream))
-    assert len(table) == rows
-    for row in table:
-        context = row["context"].removeprefix("'")
-        assert float(row["log_ratio"]) == model.log_ratio([context])[0]
-        assert not row["context"].startswith("=")
-    at(page, "#rank-rows button").click()
-    wait_for(lambda: seen(page, "#why .figure strong"))
+def shown_items(page):
+    return page.execute_script("return [...document.querySelectorAll('#heat bdi')].map((item) => item.textContent)")
 
 
 def drop(page, name, content, view):
     """Drop a file on a view of the page."""
-    at(page, f"#tab-{view}").click()
+    click(page, f"#tab-{view}")
     page.execute_script(
         "const transfer = new DataTransfer();"
         "transfer.items.add(new File([new Uint8Array(arguments[1])], arguments[0]));"
@@ -296,215 +184,8 @@ def drop(page, name, content, view):
     )
 
 
-def test_a_file_of_another_format_is_read_or_refused(page, tmp_path):
-    pq.write_table(pa.table({"id": ["a", "b"], "text": ["Ann was here", TEXT]}), tmp_path / "docs.parquet")
-    parquet = (tmp_path / "docs.parquet").read_bytes()
-    drop(page, "docs.parquet", parquet, "rank")
-    wait_for(lambda: seen(page, "#rank-rows tr"))
-    assert "2 documents have" in seen(page, "#rank-count")[0]
-    assert set(seen(page, "#rank-rows td.note:last-child")) == {
-        *(f"a, gap {gap}" for gap in range(1, 4)), *(f"b, gap {gap}" for gap in range(1, len(TEXT.split()) + 1))
-    }  # fmt: skip
-    drop(page, "picture.png", b"\x89PNG\r\n\x1a\n\0", "rank")
-    assert wait_for(lambda: seen(page, "#alert:not([hidden])")) == ["picture.png, line 1 is not valid UTF-8"]
-    for name, content in (("docs.parquet", parquet), ("zeros", bytes(9)), ("latin", b"caf\xe9")):
-        drop(page, name, content, "read")
-        refused = [f"{name} is not plain text. The Rank view reads files of other formats."]
-        wait_for(lambda refused=refused: seen(page, "#alert:not([hidden])") == refused)
-        assert not labels(page)
-    drop(page, "text.txt", TEXT.encode(), "read")
-    wait_for(lambda: shown_text(page) == TEXT)
-    assert not seen(page, "#alert:not([hidden])")
-
-
-def test_an_error_is_shown_kindly_and_goes_away(page):
-    write(page, "word " * 700_000)
-    shown = wait_for(lambda: seen(page, "#alert:not([hidden])"))
-    assert shown == ["a request may have 3,000,000 bytes at most: send less at a time"]
-    write(page, TEXT)
-    wait_for(lambda: labels(page))
-    assert not at(page, "#alert").is_displayed()
-    at(page, "#tab-rank").click()
-    page.execute_script("document.getElementById('text').value = ' '")
-    at(page, "#rank-form button").click()
-    shown = wait_for(lambda: seen(page, "#alert:not([hidden])"))
-    assert shown == ["There is no context in it: the model reads 2 words beside a gap."]
-
-
-def test_a_service_that_is_gone_is_named(browser, models):
-    with running(models[0]) as url:
-        browser.get(url)
-        wait_until_ready(browser)
-    write(browser, TEXT)
-    shown = wait_for(lambda: seen(browser, "#alert:not([hidden])"))
-    assert shown == ["The service does not answer. Is `raregram serve` still running?"]
-
-
-def test_a_token_is_asked_for_or_taken_from_the_address(browser, models):
-    with running(models[0], token="s3cret") as url:
-        browser.get(url)
-        field = wait_for(lambda: browser.find_elements(By.CSS_SELECTOR, "dialog[open] #token"))[0]
-        field.send_keys("s3cret", Keys.ENTER)
-        wait_until_ready(browser)
-        browser.execute_script("sessionStorage.clear()")
-        browser.get("about:blank")
-        browser.get(url + "#token=s3cret")
-        wait_until_ready(browser)
-        assert browser.current_url == url
-
-
-def test_hostile_text_is_shown_as_text(page):
-    write(page, HOSTILE)
-    wait_for(lambda: len(labels(page)) == len(HOSTILE.split()))
-    assert shown_text(page) == " ".join(HOSTILE.split())
-    assert page.execute_script("return window.hacked") is None
-    assert not page.find_elements(By.CSS_SELECTOR, "#heat script, #heat img, #heat b")
-    for gap in page.find_elements(By.CSS_SELECTOR, ".gap")[:8]:
-        gap.click()
-        boundary = int(gap.get_attribute("data-boundary"))
-        words = HOSTILE.split()[max(boundary - 2, 0) : boundary]
-        wait_for(lambda words=words: len(seen(page, "#why .context bdi")) == len(words))
-    assert page.execute_script("return window.hacked") is None
-    at(page, "#tab-rank").click()
-    at(page, "#rank-form button").click()
-    wait_for(lambda: seen(page, "#rank-rows tr"))
-    assert page.execute_script("return window.hacked") is None
-    assert any("<script>window.hacked=1</script>" in text for text in seen(page, "#rank-rows td.text"))
-
-
-def test_a_megabyte_is_coloured_where_it_is_looked_at(page):
-    text = (TEXT + "\n") * 14_000
-    assert len(text) > 1_000_000
-    write(page, text)
-    wait_for(lambda: f"{len(text.split()):,} words" in seen(page, "#status"), 40)
-    drawn = len(labels(page))
-    assert 100 < drawn < 20_000
-    write(page, "Bob is in " + text)
-    wait_for(lambda: shown_text(page).startswith("Bob is in She said"), 40)
-
-
-def test_letters_have_gaps_too(page):
-    write(page, "Ann in\tOslo")
-    wait_for(lambda: labels(page))
-    at(page, "#kinds button:nth-child(2)").click()
-    wait_for(lambda: len(labels(page)) == len("Ann in\tOslo"))
-    at(page, '.gap[data-boundary="7"]').click()
-    wait_for(lambda: seen(page, "#why .context bdi") == ["i", "n", "⇥"])
-    assert seen(page, "#heat bdi") == [*"Ann␣in⇥Oslo"]
-    at(page, '.gap[data-boundary="4"]').click()
-    wait_for(lambda: seen(page, "#why .context bdi") == ["n", "n", "␣"])
-
-
-def test_no_line_of_letters_ends_within_a_word(page):
-    at(page, "#kinds button:nth-child(2)").click()
-    text = " ".join([TEXT, TEXT.replace(" ", "\u2003"), TEXT + "\n"])
-    write(page, text)
-    wait_for(lambda: f"{len(text)} letters" in seen(page, "#status"))
-    tops = page.execute_script(
-        "return [...document.querySelectorAll('#heat bdi')].map((letter) => [letter.textContent, letter.offsetTop])"
-    )
-    assert len(tops) == len(text)
-    lines = [[]]
-    for (_, before), (letter, top) in zip([tops[0], *tops[:-1]], tops, strict=True):
-        lines += [[]] if top != before else []
-        lines[-1].append(letter)
-    assert len(lines) > 5
-    assert all(line[-1] in "␣↵" for line in lines[:-1])
-
-
-def test_the_switch_shows_which_kind_is_on(page):
-    for chosen in (1, 2, 1):
-        at(page, f"#kinds button:nth-child({chosen})").click()
-        pressed = [
-            page.find_elements(By.CSS_SELECTOR, "#kinds button")[i].get_attribute("aria-pressed") for i in (0, 1)
-        ]
-        assert pressed == [str(i == chosen).lower() for i in (1, 2)]
-        colours = page.execute_script(
-            "return [...document.querySelectorAll('#kinds button')].map((b) => getComputedStyle(b).backgroundColor)"
-        )
-        assert colours[0] != colours[1]
-
-
-def test_the_first_gap_with_a_score_is_explained_from_the_start(browser, service):
-    browser.get(service)
-    wait_until_ready(browser)
-    wait_for(lambda: seen(browser, "#why .terms"))
-    gaps = browser.find_elements(By.CSS_SELECTOR, ".gap")
-    assert [gap.get_attribute("aria-current") for gap in gaps] == ["true"] + [None] * (len(gaps) - 1)
-    words = seen(browser, "#heat bdi")
-    assert seen(browser, "#why .context bdi") == words[: int(gaps[0].get_attribute("data-boundary"))]
-    assert browser.switch_to.active_element.tag_name == "body"  # nothing takes the focus
-
-
-def test_a_gap_without_context_says_so(page):
-    write(page, "Rome")
-    wait_for(lambda: seen(page, "#heat bdi"))
-    none = page.find_elements(By.CSS_SELECTOR, "#heat .none")
-    assert none[0].get_attribute("title") == "no context here"
-    assert none[0].get_attribute("aria-label") == "gap 0 before Rome: no context here"
-    assert labels(page) or seen(page, "#why") == ["No gap of this text has a context yet. Write more."]
-    assert "no context here" in at(page, "#scale").text
-    assert "150 or more" in at(page, "#scale").text
-
-
-def test_words_are_those_of_the_models(browser, models, tmp_path):
-    counts = rg.count(numerator=[{"text": TEXT}] * 3, denominator=[{"text": "Ann was here"}], n=2)
-    rg.fit(counts, estimator="product").save(tmp_path / "two.rgm")
-    with running(str(tmp_path / "two.rgm")) as url:
-        browser.get(url)
-        wait_until_ready(browser)
-        assert "likelier in the numerator than in the denominator" in at(browser, "#hint").text
-        at(browser, "#tab-rank").click()
-        assert "likelier in the numerator than in the denominator" in at(browser, "#rank-about").text
-        at(browser, "#tab-models").click()
-        heads = wait_for(lambda: seen(browser, "#model h3"))
-        assert heads[0] == "Likelier in the numerator at position 2 of 2"
-        assert "contexts in the denominator (n_de)" in seen(browser, "#model dt")
-        shown = browser.find_element(By.TAG_NAME, "body").text
-        assert "before" not in shown
-    with running(*models) as url:
-        browser.get(url)
-        wait_until_ready(browser)
-        assert "likelier before LOC or before PER than elsewhere" in at(browser, "#hint").text
-
-
-def test_the_strongest_items_are_in_the_order_of_the_number_shown(page):
-    at(page, "#tab-models").click()
-    wait_for(lambda: seen(page, "#model .pair td"))
-    for position in page.find_elements(By.CSS_SELECTOR, ".pillars button"):
-        position.click()
-        for column, sign in ((1, -1), (2, 1)):
-            shown = seen(page, f"#model .pair > div:nth-child({column}) td:nth-child(4)")
-            numbers = [sign * float(number.replace(MINUS, "-")) for number in shown]
-            assert numbers == sorted(numbers)
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1200])
-def test_it_fits_in_both_themes_and_on_a_phone(page, service, theme, width):
-    features = [{"name": "prefers-color-scheme", "value": theme}]
-    size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500}
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
-        page.get(service)
-        wait_until_ready(page)
-        gap = wait_for(lambda: page.find_elements(By.CSS_SELECTOR, ".gap"))[3]
-        gap.click()
-        wait_for(lambda: seen(page, "#why .terms"))
-        assert gap.is_displayed()
-        below = page.execute_script("return arguments[0].getBoundingClientRect().bottom", gap)
-        panel = page.execute_script("return document.getElementById('why').getBoundingClientRect().top")
-        assert width > 500 or below < panel  # the sheet does not hide the gap that it explains
-        for view in ("rank", "models"):
-            page.execute_script(f"document.getElementById('tab-{view}').click()")
-            assert page.execute_script("return document.documentElement.scrollWidth - innerWidth") <= 0
-        ink, paper = (brightness(page, name) for name in ("color", "backgroundColor"))
-        assert (ink < paper) == (theme == "light")
-        assert abs(ink - paper) > 150
-    finally:
-        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+def box(page, selector):
+    return page.execute_script("return document.querySelector(arguments[0]).getBoundingClientRect()", selector)
 
 
 def brightness(page, name):
@@ -512,32 +193,288 @@ def brightness(page, name):
     return sum(map(int, colour.removeprefix("rgb(").rstrip(")").split(","))) / 3
 
 
-def test_the_page_of_the_interface_tries_requests(page, service):
-    page.get(service + "docs")
-    wait_for(lambda: len(seen(page, ".method")) == 10)
-    field = at(page, "textarea")
-    field.clear()
-    field.send_keys('{"contexts": ["talks in"], "models": ["LOC"]}')
-    page.find_element(By.XPATH, "//button[text()='Try']").click()
-    assert '"scores"' in "".join(wait_for(lambda: list(filter(None, seen(page, "pre[aria-live]:not([hidden])")))))
+def test_typing_colours_the_gaps_and_a_click_explains(page, models):
+    loc, per = (rg.Model.load(path) for path in models[:2])
+    at(page, "#text").send_keys(TEXT)
+    wait_for(lambda: len(labels(page)) == len(WORDS))
+    for boundary, label in enumerate(labels(page), 1):
+        context = " ".join(WORDS[max(boundary - 2, 0) : boundary])
+        shown = [float(part.split()[-1].replace(MINUS, "-")) for part in label.rpartition(": ")[2].split(", ")]
+        assert shown == pytest.approx([model.log_ratio([context])[0] for model in (loc, per)], abs=0.0052)
+    gap = at(page, '.gap[aria-label*="before Rome"]')
+    heat = float(page.execute_script("return arguments[0].style.getPropertyValue('--h')", gap))
+    assert heat == pytest.approx(min(loc.log_ratio(["talks in"])[0] / 5, 1), abs=0.002)
+    gap.click()
+    explained = loc.explain("talks in")
+    wait_until_seen(page, FIGURE, [f"{explained.log_ratio:+.2f}"])
+    assert len(seen(page, "#why .terms tbody tr:not(.section)")) == len(explained.terms)
+    ends = [f"{end:+.2f}".replace("-", MINUS) for end in explained.interval]
+    assert seen(page, "#why .whisker .lower, #why .whisker .upper") == ends
+    assert seen(page, "#why .whisker .zero") == ["0 (ratio 1)"]
+    assert f"log ratio from {ends[0]} to {ends[1]}" in at(page, "#why").text
+    reach, lower, upper, zero = (box(page, f"#why .{name}") for name in ("reach", "lower", "upper", "zero"))
+    assert lower["right"] == pytest.approx(reach["left"], abs=1.5)  # the numbers are at the ends
+    assert upper["left"] == pytest.approx(reach["right"], abs=1.5)
+    assert (zero["left"] < reach["left"]) == (explained.interval[0] > 0)
+    assert explained.sentence() in at(page, "#why .figure").text
+    wait_until_seen(page, "#why td.up, #why td.down")
+    click(page, '#why [data-name="PER"]')
+    wait_for(lambda: "not selected" in at(page, "#why").text or "·" in at(page, "#why").text)
+    assert len(page.find_elements(By.CSS_SELECTOR, "#why .terms tbody tr")) == 2
+    assert not [entry for entry in page.get_log("browser") if entry["level"] == "SEVERE"]
 
 
-def test_the_page_splits_words_from_punctuation_as_the_model_does(browser, tmp_path):
-    docs = [
-        {"text": f'talks (in "{name}") on {i}', "spans": [(2, 3, "LOC")]} for i, name in enumerate(["Rome", "Oslo"])
-    ]
-    counts = rg.count(docs, n=2, tokenize="words", lower=True, spans=["units", "suffixes:2", "shapes:2"])
-    model = rg.fit(counts, "LOC", "backoff")
-    model.save(tmp_path / "apart.rgm")
-    with running(str(tmp_path / "apart.rgm")) as url:
-        browser.get(url)
-        wait_until_ready(browser)
-        write(browser, 'It\'s (in "Rome"), na\u00efve 3.14%\u2026 字 \U0001f1e9\U0001f1ea\u0308')
-        items = ["It's", "(", "in", '"', "Rome", '"', ")", ",", "na\u00efve", "3.14", "%", "\u2026", "字",
-                 "\U0001f1e9\U0001f1ea\u0308"]  # fmt: skip
-        wait_for(lambda: f"{len(items)} words and signs" in seen(browser, "#status"))
-        wait_for(lambda: seen(browser, "#heat bdi") == items)
-        gaps = browser.execute_script("return [...document.querySelectorAll('.gap')].map((gap) => gap.ariaLabel)")
-        label = next(label for label in gaps if label.startswith("gap 4 before Rome"))
-        expected = model.log_ratio(['in "'])[0]
-        assert f"{expected:.2f}" in label.replace("\u2212", "-")
+def test_hostile_text_is_shown_as_text(page):
+    write(page, HOSTILE)
+    words = HOSTILE.split()
+    wait_for(lambda: len(labels(page)) == len(words))
+    assert shown_items(page) == words
+    assert not page.find_elements(By.CSS_SELECTOR, "#heat script, #heat img, #heat b")
+    for gap in page.find_elements(By.CSS_SELECTOR, GAP)[:8]:
+        gap.click()
+        shown = min(int(gap.get_attribute("data-boundary")), 2)
+        wait_for(lambda shown=shown: len(seen(page, CONTEXT)) == shown)
+    click(page, "#tab-rank")
+    click(page, "#rank-form button")
+    wait_until_seen(page, "#rank-rows tr")
+    assert any("<script>window.hacked=1</script>" in text for text in seen(page, "#rank-rows td.text"))
+    assert page.execute_script("return window.hacked") is None
+
+
+def test_an_uploaded_text_is_ranked_searched_and_saved(page, models, tmp_path, downloads):
+    file = tmp_path / "new.txt"
+    file.write_text(TEXT + " =1+1 in Rome")
+    click(page, "#tab-rank")
+    at(page, "#file").send_keys(str(file))
+    click(page, "#rank-form button")
+    wait_until_seen(page, "#rank-rows tr")
+    model, words = rg.Model.load(models[0]), file.read_text().split()
+    contexts = [" ".join(words[max(i - 2, 0) : i]) for i in range(1, len(words) + 1)]
+    assert seen(page, "#rank-rows td.text button")[0] == max(contexts, key=lambda c: model.log_ratio([c])[0])
+    at(page, "#rank-search").send_keys("in")
+    wait_for(lambda: all("in" in text.lower() for text in seen(page, "#rank-rows td.text:not(.note)")))
+    click(page, "#download")
+    saved = wait_for(lambda: [file for file in downloads.glob("ranking-LOC.csv") if file.stat().st_size])[0]
+    with saved.open(newline="") as stream:
+        table = list(csv.DictReader(stream))
+    assert len(table) == len(seen(page, "#rank-rows tr"))
+    for row in table:
+        assert float(row["log_ratio"]) == model.log_ratio([row["context"].removeprefix("'")])[0]
+        assert not row["context"].startswith("=")
+    click(page, "#rank-rows button")
+    wait_until_seen(page, FIGURE)
+
+
+@pytest.mark.harness
+class TestReading:
+    """The view in which a text is coloured and explained."""
+
+    def test_a_change_in_the_middle_is_the_same_as_a_new_text(self, page, service):
+        changed = TEXT.replace("with Ann were", "with her friend Ann").replace("She", "He")
+        write(page, TEXT)
+        wait_for(lambda: len(labels(page)) == len(WORDS))
+        write(page, changed)
+        wait_for(lambda: "friend" in shown_items(page))
+        found = labels(page)
+        open_page(page, service)
+        clear(page)
+        write(page, changed)
+        assert wait_for(lambda: labels(page)) == found
+
+    def test_the_first_gap_with_a_score_is_explained_from_the_start(self, browser, service):
+        open_page(browser, service)
+        wait_until_seen(browser, "#why .terms")
+        gaps = browser.find_elements(By.CSS_SELECTOR, GAP)
+        assert [gap.get_attribute("aria-current") for gap in gaps] == ["true"] + [None] * (len(gaps) - 1)
+        assert seen(browser, CONTEXT) == seen(browser, "#heat bdi")[: int(gaps[0].get_attribute("data-boundary"))]
+        assert browser.switch_to.active_element.tag_name == "body"  # nothing takes the focus
+
+    def test_a_gap_without_context_says_so(self, page):
+        write(page, "Rome")
+        wait_until_seen(page, "#heat bdi")
+        none = at(page, "#heat .none")
+        assert none.get_attribute("title") == "no context here"
+        assert none.get_attribute("aria-label") == "gap 0 before Rome: no context here"
+        assert "no context here" in at(page, "#scale").text
+        assert "150 or more" in at(page, "#scale").text
+
+    def test_a_megabyte_is_coloured_where_it_is_looked_at(self, page):
+        text = (TEXT + "\n") * 14_000
+        write(page, text)
+        wait_for(lambda: f"{len(text.split()):,} words" in seen(page, "#status"), 40)
+        assert 100 < len(labels(page)) < 20_000
+        write(page, "Bob is in " + text)
+        wait_for(lambda: shown_items(page)[:5] == ["Bob", "is", "in", "She", "said"], 40)
+
+    def test_letters_have_gaps_and_no_line_ends_within_a_word(self, page):
+        for chosen in (1, 2):
+            click(page, f"#kinds button:nth-child({chosen})")
+            buttons = page.find_elements(By.CSS_SELECTOR, "#kinds button")
+            assert [button.get_attribute("aria-pressed") == "true" for button in buttons] == [
+                chosen == 1,
+                chosen == 2,
+            ]
+            assert len({button.value_of_css_property("background-color") for button in buttons}) == 2
+        write(page, "Ann in\tOslo")
+        wait_for(lambda: len(labels(page)) == len("Ann in\tOslo"))
+        assert shown_items(page) == [*"Ann␣in⇥Oslo"]
+        for boundary, context in ((7, ["i", "n", "⇥"]), (4, ["n", "n", "␣"])):
+            click(page, f'.gap[data-boundary="{boundary}"]')
+            wait_until_seen(page, CONTEXT, context)
+        text = " ".join([TEXT, TEXT.replace(" ", "\u2003"), TEXT + "\n"])
+        write(page, text)
+        wait_for(lambda: f"{len(text)} letters" in seen(page, "#status"))
+        tops = page.execute_script("return [...document.querySelectorAll('#heat bdi')].map((item) => item.offsetTop)")
+        lasts = [
+            letter for letter, top, after in zip(shown_items(page), tops, tops[1:], strict=False) if top != after
+        ]
+        assert len(lasts) >= 5
+        assert set(lasts) <= {"␣", "↵"}
+
+    def test_the_keyboard_is_enough(self, page):
+        at(page, "#text").send_keys(TEXT)
+        wait_for(lambda: len(labels(page)) == len(WORDS))
+        active = page.switch_to
+        for _ in range(8):  # over the buttons and the chips
+            active.active_element.send_keys(Keys.TAB)
+            if "gap" in (active.active_element.get_attribute("class") or ""):
+                break
+        assert active.active_element.get_attribute("data-boundary") == "1"
+        keys = {Keys.ARROW_RIGHT: 2, Keys.END: 17, Keys.ARROW_LEFT: 16, Keys.HOME: 1}
+        for key, boundary in keys.items():
+            active.active_element.send_keys(key)
+            assert active.active_element.get_attribute("data-boundary") == str(boundary)
+            wait_until_seen(page, CONTEXT, WORDS[max(boundary - 2, 0) : boundary])
+        at(page, "#tab-read").send_keys(Keys.ARROW_RIGHT)
+        assert active.active_element.get_attribute("id") == "tab-rank"
+        assert at(page, "#rank").is_displayed()
+        active.active_element.send_keys(Keys.ARROW_RIGHT)
+        assert "LOC: loc.rgm" in wait_until_seen(page, "#model h2")[0]
+
+
+@pytest.mark.harness
+class TestService:
+    """What the page shows of its service: models, errors, tokens, the interface."""
+
+    def test_a_file_of_another_format_is_read_or_refused(self, page, tmp_path):
+        pq.write_table(pa.table({"id": ["a", "b"], "text": ["Ann was here", TEXT]}), tmp_path / "docs.parquet")
+        parquet = (tmp_path / "docs.parquet").read_bytes()
+        drop(page, "docs.parquet", parquet, "rank")
+        wait_until_seen(page, "#rank-rows tr")
+        assert "2 documents have" in seen(page, "#rank-count")[0]
+        gaps = [*(f"a, gap {gap}" for gap in range(1, 4)), *(f"b, gap {gap}" for gap in range(1, len(WORDS) + 1))]
+        assert sorted(seen(page, "#rank-rows td.note:last-child")) == sorted(gaps)
+        drop(page, "picture.png", b"\x89PNG\r\n\x1a\n\0", "rank")
+        wait_until_seen(page, ALERT, ["picture.png, line 1 is not valid UTF-8"])
+        for name, content in (("docs.parquet", parquet), ("zeros", bytes(9)), ("latin", b"caf\xe9")):
+            drop(page, name, content, "read")
+            message = f"{name} is not plain text. The Rank view reads files of other formats."
+            wait_until_seen(page, ALERT, [message])
+            assert not labels(page)
+        drop(page, "text.txt", TEXT.encode(), "read")
+        wait_for(lambda: shown_items(page) == WORDS)
+        assert not seen(page, ALERT)
+
+    def test_an_error_is_shown_kindly_and_goes_away(self, page, models):
+        write(page, "word " * 700_000)
+        wait_until_seen(page, ALERT, ["a request may have 3,000,000 bytes at most: send less at a time"])
+        write(page, TEXT)
+        wait_for(lambda: labels(page))
+        assert not seen(page, ALERT)
+        click(page, "#tab-rank")
+        page.execute_script("document.getElementById('text').value = ' '")
+        click(page, "#rank-form button")
+        wait_until_seen(page, ALERT, ["There is no context in it: the model reads 2 words beside a gap."])
+
+    def test_a_token_is_asked_for_and_a_service_that_is_gone_is_named(self, browser, models):
+        with running(models[0], token="s3cret") as url:
+            browser.get(url)
+            wait_until_seen(browser, "dialog[open]")
+            at(browser, "#token").send_keys("s3cret", Keys.ENTER)
+            wait_for(lambda: browser.find_elements(By.CSS_SELECTOR, "body[data-ready]"))
+            browser.execute_script("sessionStorage.clear()")
+            browser.get("about:blank")
+            open_page(browser, url + "#token=s3cret")
+            assert browser.current_url == url
+        write(browser, TEXT)
+        wait_until_seen(browser, ALERT, ["The service does not answer. Is `raregram serve` still running?"])
+
+    def test_words_are_those_of_the_models(self, page, tmp_path):
+        assert "likelier before LOC or before PER than elsewhere" in at(page, "#hint").text
+        counts = rg.count(numerator=[{"text": TEXT}] * 3, denominator=[{"text": "Ann was here"}], n=2)
+        rg.fit(counts, estimator="product").save(tmp_path / "two.rgm")
+        with running(str(tmp_path / "two.rgm")) as url:
+            open_page(page, url)
+            for view, place in (("read", "#hint"), ("rank", "#rank-about")):
+                click(page, f"#tab-{view}")
+                assert "likelier in the numerator than in the denominator" in at(page, place).text
+            click(page, "#tab-models")
+            assert wait_until_seen(page, "#model h3")[0] == "Likelier in the numerator at position 2 of 2"
+            assert "contexts in the denominator (n_de)" in seen(page, "#model dt")
+            assert "before" not in page.find_element(By.TAG_NAME, "body").text
+            page.get("about:blank")
+
+    def test_numbers_are_in_order_and_have_two_digits(self, page):
+        click(page, "#tab-models")
+        wait_until_seen(page, "#model .pair td")
+        for position in page.find_elements(By.CSS_SELECTOR, ".pillars button"):
+            position.click()
+            for column, sign in ((1, -1), (2, 1)):
+                shown = seen(page, f"#model .pair > div:nth-child({column}) td:nth-child(4)")
+                numbers = [sign * float(number.replace(MINUS, "-")) for number in shown]
+                assert numbers == sorted(numbers)
+        ratios = [160.8, 100, 200.4, 999.9, 20, 1.5, 2, 0.104, 0.0284, 5_312_345, 1.2e-7, 0, "inf", "nan"]
+        script = "import('/static/dom.js').then(({ times }) => arguments[1](arguments[0].map(times)))"
+        shown = page.execute_async_script(script, ratios)
+        assert shown[:9] == ["160", "100", "200", "1,000", "20", "1.5", "2", "0.1", "0.028"]
+        assert shown[9:] == ["5,300,000", "1.2e-7", "0", "∞", "\u2013"]
+
+    def test_the_page_of_the_interface_tries_requests(self, page, service):
+        page.get(service + "docs")
+        wait_for(lambda: len(seen(page, ".method")) == 10)
+        at(page, "textarea").clear()
+        at(page, "textarea").send_keys('{"contexts": ["talks in"], "models": ["LOC"]}')
+        page.find_element(By.XPATH, "//button[text()='Try']").click()
+        wait_for(lambda: '"scores"' in "".join(seen(page, "pre[aria-live]:not([hidden])")))
+
+    def test_the_page_splits_words_from_punctuation_as_the_model_does(self, browser, tmp_path):
+        docs = [{"text": f'talks (in "{name}") on {name}', "spans": [(2, 3, "LOC")]} for name in ("Rome", "Oslo")]
+        counts = rg.count(docs, n=2, tokenize="words", lower=True, spans=["units", "suffixes:2", "shapes:2"])
+        model = rg.fit(counts, "LOC", "backoff")
+        model.save(tmp_path / "apart.rgm")
+        with running(str(tmp_path / "apart.rgm")) as url:
+            open_page(browser, url)
+            write(browser, 'It\'s (in "Rome"), na\u00efve 3.14%\u2026 字 \U0001f1e9\U0001f1ea\u0308')
+            items = ["It's", "(", "in", '"', "Rome", '"', ")", ",", "na\u00efve", "3.14", "%", "\u2026", "字",
+                     "\U0001f1e9\U0001f1ea\u0308"]  # fmt: skip
+            wait_for(lambda: f"{len(items)} words and signs" in seen(browser, "#status"))
+            wait_until_seen(browser, "#heat bdi", items)
+            label = next(label for label in labels(browser) if label.startswith("gap 4 before Rome"))
+            [expected] = model.log_ratio(['in "'])
+            assert f"{expected:.2f}" in label.replace(MINUS, "-")
+
+    @pytest.mark.parametrize("theme", ["light", "dark"])
+    @pytest.mark.parametrize("width", [390, 1200])
+    def test_it_fits_in_both_themes_and_on_a_phone(self, page, service, theme, width):
+        features = [{"name": "prefers-color-scheme", "value": theme}]
+        size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500}
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        try:
+            open_page(page, service)
+            gap = wait_for(lambda: page.find_elements(By.CSS_SELECTOR, GAP))[3]
+            gap.click()
+            wait_until_seen(page, "#why .terms")
+            bottom = page.execute_script("return arguments[0].getBoundingClientRect().bottom", gap)
+            assert (
+                width > 500 or bottom < box(page, "#why")["top"]
+            )  # the sheet does not hide the gap that it explains
+            for view in ("rank", "models"):
+                page.execute_script(f"document.getElementById('tab-{view}').click()")
+                assert page.execute_script("return document.documentElement.scrollWidth - innerWidth") <= 0
+            ink, paper = (brightness(page, name) for name in ("color", "backgroundColor"))
+            assert (ink < paper) == (theme == "light")
+            assert abs(ink - paper) > 150
+        finally:
+            page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+            page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

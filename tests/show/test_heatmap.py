@@ -7,7 +7,6 @@ import math
 import re
 from html.parser import HTMLParser
 
-import pyarrow as pa
 import pytest
 
 import raregram as rg
@@ -134,26 +133,3 @@ def test_explanations_without_evidence_are_drawn():
         for context in ("a b", "c d", "e f"):
             Tags(model.explain(context)._repr_html_())
         json.dumps(rg.heat_map(model, "a b c d").scores)
-
-
-def test_the_report_shows_test_articles_in_colours(tmp_path):
-    from raregram.measure import experiment
-    from raregram.show.report.page import articles
-
-    documents = [
-        {"items": f"{i} {TEXT}".split(), "spans": [{"start": 4, "end": 5, "label": "LOC"}]} for i in range(30)
-    ]
-    documents[3]["items"][4] = "<script>"
-    config = experiment.Config(
-        train=20, valid=5, test=5, n=2, k=5, targets=("LOC",), sizes=(5,), lams=(1e-3,), priors=(12.0,), taus=(0.5,)
-    )
-    made = experiment.run(config, pa.Table.from_pylist(documents))
-    results = json.loads(json.dumps(made))
-    shown = articles(results)
-    assert len(shown) == len(results["articles"]) == experiment.ARTICLES
-    for article, html in zip(results["articles"], shown, strict=True):
-        tags = Tags(html)
-        assert " ".join(tags.text).split() == ["LOC", *article["items"]]
-        here = [attributes["title"] for _, attributes in tags.tags if "here: LOC" in attributes.get("title", "")]
-        assert len(here) == 1
-    assert articles({**results, "articles": []}) == []

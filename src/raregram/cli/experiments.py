@@ -26,7 +26,7 @@ from raregram.errors import (
 from raregram.remote import local_path
 
 if TYPE_CHECKING:
-    from raregram.measure.experiment import Config
+    from raregram.experiment.run import Config
     from raregram.measure.tune import Trial
 
 SHADES = " ░▒▓█"
@@ -143,6 +143,8 @@ def tune(
     else:
         print(f"best: {best.criterion or 'all used'}{f', {best.size:,} items a position' if best.size else ''}, "
               f"lam {best.lam:g}, {reached}")  # fmt: skip
+    if best.calibrated:
+        print("the best model is calibrated, and measured so; the settings above are measured without calibration")
     if not quiet:
         say(f"{out}: the best model")
 
@@ -175,8 +177,8 @@ def reproduce(
 
     Example: raregram reproduce --out reproduce
     """
+    from raregram.experiment.page import check_installed, write_report
     from raregram.files import atomic_path
-    from raregram.show.report import check_installed, write_report
 
     check_installed()  # before the work, which takes minutes
     if corpus and tags:
@@ -243,7 +245,7 @@ def _numbers(text: str, kind: Any, name: str) -> list[Any]:
 
 def _config(path: str | None, changes: dict[str, Any]) -> Config:
     """Return the paper's experiment with the settings of a file and of the command line."""
-    from raregram.measure.experiment import Config
+    from raregram.experiment.run import Config
 
     settings: dict[str, Any] = {}
     if path is not None:
@@ -258,8 +260,8 @@ def _config(path: str | None, changes: dict[str, Any]) -> Config:
 
 def _run(config: Config, folder: Path, quiet: bool) -> dict[str, Any]:
     """Run an experiment and return its results, as they are when read from a file."""
+    from raregram.experiment import run as experiment
     from raregram.files import write_errors_named
-    from raregram.measure import experiment
 
     announce = experiment.say_nothing if quiet else _announce
     fetched = " (fetched by npm if it is not there)" if config.corpus == "reuters" else ""
@@ -304,9 +306,8 @@ def _read(path: Path, most: int) -> bytes:
 
 def _summary(results: dict[str, Any], page: Path) -> str:
     """Return the main tables for the terminal, and the report's path as the last line."""
+    from raregram.experiment.tables import corpus_name, show, tables
     from raregram.measure.results import text_table
-    from raregram.show.report.page import show
-    from raregram.show.report.tables import corpus_name, tables
 
     config = results["config"]
     lines = [f"{printable(corpus_name(config))}; N = {config['n']}, seed {config['seed']}"]

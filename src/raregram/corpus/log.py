@@ -11,7 +11,6 @@ import threading
 import warnings
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from raregram.errors import InputError, RaregramWarning, name_some
 from raregram.options import ON_ERROR
@@ -19,6 +18,7 @@ from raregram.options import ON_ERROR
 EXAMPLES = 5  # of skipped documents
 MOST_OTHERS = 1000  # labels kept beside the targets, to name some and to find similar ones
 FEWEST_SAMPLED, MOST_SAMPLED = 5, 500  # spans looked at to tell whether they are offsets in characters
+LOCK = threading.Lock()  # of all logs, which are written to by threads and sent to other processes
 TAG_THEM = "tag them first with `raregram tag`, or give them in the field spans, entities or ner_tags"
 
 
@@ -38,54 +38,46 @@ class ReadingLog:
     whole_words: int = 0  # those that are whole words of the text if they are taken as offsets in characters,
     width: int = 0  # and the sum of their lengths
     notes: dict[str, str] = field(default_factory=dict)  # what it is about -> a sentence
-    lock: Any = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         ON_ERROR.check(self.on_error, "a count")
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the lock, which stays in its process."""
-        return {name: value for name, value in vars(self).items() if name != "lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, lock=threading.Lock())
 
     def skip_or_raise(self, error: InputError) -> None:
         """Raise, or note that one document was skipped."""
         if self.on_error == "stop":
             raise error
-        with self.lock:
+        with LOCK:
             self.skipped += 1
             if len(self.examples) < EXAMPLES:
                 self.examples.append(str(error))
 
     def note(self, about: str, sentence: str) -> None:
         """Keep a sentence, the first one about this."""
-        with self.lock:
+        with LOCK:
             self.notes.setdefault(about, sentence)
 
     def see(self, documents: int, untagged: int = 0, first_untagged: str = "") -> None:
         """Note how many documents or contexts were read, and how many of them have no spans."""
-        with self.lock:
+        with LOCK:
             self.documents += documents
             self.untagged += untagged
             self.first_untagged = self.first_untagged or first_untagged
 
     def see_too_near(self, boundaries: int) -> None:
         """Note how many labelled boundaries are not counted, since they are too near to the end of a document."""
-        with self.lock:
+        with LOCK:
             self.too_near += boundaries
 
     def see_labels(self, labels: Iterable[str], targets: Iterable[str] | None) -> None:
         """Note labels: all that are targets, and others while they are few."""
-        with self.lock:
+        with LOCK:
             new = set(labels) - self.labels
             kept = new.intersection(targets or ())
             self.labels |= kept | set(sorted(new - kept)[: max(MOST_OTHERS - len(self.labels), 0)])
 
     def see_offsets(self, spans: int, whole_words: int, width: int) -> None:
         """Note how some spans look as offsets in characters."""
-        with self.lock:
+        with LOCK:
             self.sampled += spans
             self.whole_words += whole_words
             self.width += width
@@ -96,7 +88,7 @@ class ReadingLog:
         self.see_too_near(other.too_near)
         self.see_labels(other.labels, other.labels)
         self.see_offsets(other.sampled, other.whole_words, other.width)
-        with self.lock:
+        with LOCK:
             self.skipped += other.skipped
             self.examples = [*self.examples, *other.examples][:EXAMPLES]
             self.notes = {**other.notes, **self.notes}
@@ -133,16 +125,6 @@ class ReadingLog:
                 "tag them with `raregram tag`, or leave them out",
             )
 
-    @property
-    def look_like_characters(self) -> bool:
-        """Whether spans look like offsets in characters: nearly all would be whole words, and most are long.
-
-        A span of items begins and ends at bounds of words in one of some twenty cases when it is taken as characters,
-        and names seldom have three items.
-        """
-        nearly_all = self.whole_words >= 0.9 * max(self.sampled, FEWEST_SAMPLED)
-        return nearly_all and self.width >= 3 * self.sampled
-
     def warn_skipped(self, stacklevel: int = 1, unit: str = "documents") -> None:
         """Give a warning if something was skipped, with an example."""
         if self.skipped:
@@ -151,7 +133,10 @@ class ReadingLog:
 
     def warn(self, stacklevel: int = 1) -> None:
         """Give a warning for each thing that was noted."""
-        if self.look_like_characters:
+        # A span of items that is taken as characters begins and ends at bounds of words in one of some twenty cases,
+        # and names seldom have three items.
+        nearly_all = self.whole_words >= 0.9 * max(self.sampled, FEWEST_SAMPLED)
+        if nearly_all and self.width >= 3 * self.sampled:
             sentence = (
                 "the spans look like offsets in characters, but were taken for offsets in items: "
                 "if they are characters, rename the field to entities"

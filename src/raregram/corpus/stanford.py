@@ -5,7 +5,6 @@ Stanford NER is under the GPL: it is never shipped with raregram, only run as a 
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import re
@@ -14,17 +13,15 @@ import shutil
 import subprocess
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
-from raregram.corpus.fetch import STANFORD_CLASSIFIER, fetched_stanford
-from raregram.errors import FileError, ParameterError, RaregramError, name_some, shorten
+from raregram.corpus.fetch import DAMAGE, STANFORD_CLASSIFIER, fetched_stanford
+from raregram.errors import FileError, ParameterError, RaregramError, name_some, reraise, shorten
 
 HOME = "CORENLP_HOME"  # the environment variable that other tools use, too
 MANIFEST = "META-INF/MANIFEST.MF"
-PROGRAM = "edu/stanford/nlp/ie/crf/CRFClassifier.class"
+PROGRAM = "edu.stanford.nlp.ie.crf.CRFClassifier"
 ENDING = ".crf.ser.gz"
 DEFAULT_CLASSIFIER = Path(STANFORD_CLASSIFIER).name.removesuffix(ENDING)
 LONGEST_ITEM = 500  # characters; no name is so long, and its tokenizer takes quadratic time without white space
@@ -38,8 +35,10 @@ class StanfordTagger:
     labels: frozenset[str] = frozenset()  # only the program itself can read its classifiers
 
     def __init__(self, classifier: str | None = None, threads: int = 1, path: str | None = None) -> None:
-        self._jars, self._classifier, self.facts = find_program(path, classifier or DEFAULT_CLASSIFIER)
+        name = classifier or DEFAULT_CLASSIFIER
+        self._jars, self._classifier, version = find_program(path, name)
         self._java, self._threads = _java(), threads
+        self.facts = {"pipeline": f"Stanford NER {_short(name)}", "version": version}
 
     def find(self, texts: Sequence[str]) -> Iterator[list[tuple[int, int, str]]]:
         """Yield the entities of each text as (first character, after the last one, label)."""
@@ -56,9 +55,9 @@ class StanfordTagger:
 
     def _run(self, folder: Path, mark: str) -> Iterator[str]:
         """Run the command on the files in a folder, and yield what it writes for each."""
-        command = [self._java, *JAVA_OPTIONS, "-classpath", os.pathsep.join(map(str, self._jars))]
-        command += [PROGRAM.removesuffix(".class").replace("/", "."), "-loadClassifier", self._classifier]
-        command += ["-prop", "settings", "-outputFormat", "inlineXML", "-multiThreadClassifier", str(self._threads)]
+        command = [self._java, *JAVA_OPTIONS, "-classpath", os.pathsep.join(map(str, self._jars)), PROGRAM]
+        command += ["-loadClassifier", self._classifier, "-multiThreadClassifier", str(self._threads)]
+        command += ["-prop", "settings", "-outputFormat", "inlineXML"]
         command += ["-inputEncoding", "utf-8", "-outputEncoding", "utf-8"]
         with (
             (folder / "log").open("wb") as log,
@@ -78,15 +77,15 @@ class StanfordTagger:
             except BaseException:
                 java.kill()
                 raise
-            if java.wait():
-                raise _failure(java.returncode, (folder / "log").read_text(errors="replace"))
+        if java.returncode:
+            raise _failure(java.returncode, (folder / "log").read_text(errors="replace"))
 
 
 def read_entities(tagged: str, text: str) -> list[tuple[int, int, str]]:
     """Return the entities of a text that Stanford NER put elements around.
 
     Such output is not XML: nothing is escaped, and elements that the text has itself stay in it. So it is read along
-    with the text. White space may be of another kind than it was.
+    with the text, which `parse_xml` of the formats has not. White space may be of another kind than it was.
 
     >>> read_entities("<b>in</b> <LOCATION>Rome</LOCATION> &amp; so", "<b>in</b> Rome &amp; so")
     [(10, 14, 'LOCATION')]
@@ -116,77 +115,56 @@ def _failure(code: int, log: str) -> RaregramError:
     return FileError(f"Stanford NER ended with exit code {code}. Java said: {reason or 'nothing'}")
 
 
-def find_program(path: str | None, classifier: str) -> tuple[list[Path], str, dict[str, str]]:
-    """Find Stanford NER: where `path` or CORENLP_HOME says, a folder or jars, or else in the cache.
+def find_program(path: str | None, classifier: str) -> tuple[list[Path], str, str]:
+    """Find Stanford NER where `path` or CORENLP_HOME says, a folder or jars, or else in the cache.
 
-    Returns the jars, that of the program first; the classifier as a file or a name in the jars; and `Tagger.facts`.
+    Returns the jars, that of the program first; the classifier as a file or a name in the jars; and the version.
     """
     given = path or os.environ.get(HOME)
     files = _files(given)
-    contents = {file: _names(file) for file in files if file.suffix == ".jar"}
-    program = next((jar for jar, names in contents.items() if PROGRAM in names), None)
-    if program is None:
-        raise FileError(f"{given} has no jar with Stanford NER ({Path(PROGRAM).stem})")
-    known: dict[str, tuple[Path | None, str]] = {  # classifier -> the jar that it is in, if it is, and its name
-        _short(file.name): (None, str(file)) for file in files if file.name.endswith(ENDING)
-    }
-    known |= {_short(name): (jar, name) for jar, names in contents.items() for name in names if name.endswith(ENDING)}
+    contents, manifests = {}, {}
+    for file in files:
+        if file.suffix == ".jar":
+            damaged = "{path} is not a jar, or it is damaged: {reason}"
+            with reraise(file, says=damaged, errors=DAMAGE), zipfile.ZipFile(file) as jar:
+                contents[file] = jar.namelist()
+                manifests[file] = jar.read(MANIFEST).decode(errors="replace") if MANIFEST in contents[file] else ""
+    class_file = f"{PROGRAM.replace('.', '/')}.class"
+    jars = sorted(contents, key=lambda jar: class_file not in contents[jar])
+    if not jars or class_file not in contents[jars[0]]:
+        raise FileError(f"{given} has no jar with Stanford NER ({PROGRAM})")
+    names = [*map(str, files), *(name for names in contents.values() for name in names)]
+    known = {_short(name): name for name in names if name.endswith(ENDING)}
     if Path(classifier).is_file():
-        known[classifier] = None, str(Path(classifier).absolute())
+        known[classifier] = str(Path(classifier).absolute())
     if classifier not in known:
-        there = name_some(sorted(known)) if known else "none"
-        raise ParameterError(f"there is no Stanford classifier {classifier}; there is {there}")
-    within, found = known[classifier]
-    manifest = _read(program, MANIFEST).decode(errors="replace") if MANIFEST in contents[program] else ""
-    version = re.search(r"^Implementation-Version: *(\S+)", manifest, re.MULTILINE)
-    facts = {
-        "pipeline": f"Stanford NER {_short(classifier)}",
-        "version": version[1] if version else "",
-        "digest": hashlib.sha256(program.read_bytes() + _read(within, found)).hexdigest(),
-    }
-    return sorted(contents, key=lambda jar: jar != program), found, facts
+        raise ParameterError(
+            f"there is no Stanford classifier {classifier}; there is {name_some(sorted(known)) or 'none'}"
+        )
+    version = re.search(r"^Implementation-Version: *(\S+)", manifests[jars[0]], re.MULTILINE)
+    return jars, known[classifier], version[1] if version else ""
 
 
 def _files(given: str | None) -> list[Path]:
     """Return the files in a folder, or those that are named, or those in the cache."""
-    if given is not None:
-        places = [Path(each).expanduser().absolute() for each in given.split(os.pathsep)]
-    elif fetched := fetched_stanford():
-        places = [fetched.folder]
-    else:
+    if given is None:
+        if fetched := fetched_stanford():
+            return list(fetched.files)
         raise FileError(
             "Stanford NER is not installed: raregram fetch stanford-ner brings it, and --stanford or the environment "
             f"variable {HOME} names a folder or jars that have it"
         )
-    for place in places:
-        if not place.exists():
-            raise FileError(f"{place} does not exist")
-    return [file for place in places for file in (sorted(place.rglob("*")) if place.is_dir() else [place])]
-
-
-def _names(jar: Path) -> list[str]:
-    with _damage_named(jar), zipfile.ZipFile(jar) as archive:
-        return archive.namelist()
-
-
-def _read(jar: Path | None, name: str) -> bytes:
-    """Return the content of a file, or of one in a jar."""
-    if jar is None:
-        return Path(name).read_bytes()
-    with _damage_named(jar), zipfile.ZipFile(jar) as archive:
-        return archive.read(name)
-
-
-@contextmanager
-def _damage_named(jar: Path) -> Iterator[None]:
-    try:
-        yield
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise FileError(f"{jar} is not a jar, or it is damaged") from error
+    files = []
+    for each in given.split(os.pathsep):
+        path = Path(each).expanduser().absolute()
+        if not path.exists():
+            raise FileError(f"{path} does not exist")
+        files += sorted(path.rglob("*")) if path.is_dir() else [path]
+    return files
 
 
 def _short(classifier: str) -> str:
-    return classifier.rsplit("/", 1)[-1].removesuffix(ENDING)
+    return re.split(r"[/\\]", classifier)[-1].removesuffix(ENDING)
 
 
 def _java() -> str:

@@ -26,15 +26,9 @@ from raregram.files import atomic_path, check_target
 from raregram.remote import PathLike, local_path
 
 DEFAULT_LABELS: Mapping[str, str] = MappingProxyType(
-    {
-        "GPE": "LOC",
-        "LOC": "LOC",
-        "LOCATION": "LOC",
-        "PERSON": "PER",
-        "PER": "PER",
-        "ORG": "ORG",
-        "ORGANIZATION": "ORG",
-    }
+    dict.fromkeys(("GPE", "LOC", "LOCATION"), "LOC")
+    | dict.fromkeys(("PERSON", "PER"), "PER")
+    | dict.fromkeys(("ORG", "ORGANIZATION"), "ORG")
 )
 METADATA_KEY = b"raregram.tagged"
 SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("label", pa.string())])
@@ -136,8 +130,7 @@ def tag(  # noqa: PLR0913 - every option has its name
         )
     about = {**tagger.facts, "labels": None if labels is None else dict(sorted(labels.items()))}
     schema = SCHEMA.with_metadata({METADATA_KEY: json.dumps(about)})
-    documents, found = 0, Counter[str]()  # labels of the tagger
-    kept = Counter[str]()  # labels of the output
+    documents, found, kept = 0, Counter[str](), Counter[str]()  # labels of the tagger, and of the output
     with atomic_path(out) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
         for ids, texts in _chunks(read_documents(sources, options)):
             spans = []
@@ -158,32 +151,20 @@ def tag(  # noqa: PLR0913 - every option has its name
 
 
 def _chunks(batches: Iterable[Documents]) -> Iterator[tuple[list[str | None], list[str]]]:
-    """Gather ids and texts of documents; the chunks depend on the documents alone and not on their batches."""
+    """Gather ids and texts of documents, whose items are those between white space."""
     ids: list[str | None] = []
     texts: list[str] = []
-    characters = 0
     for batch in batches:
-        names = batch.ids.to_pylist() if batch.ids is not None else [None] * len(batch)
-        for row, name in enumerate(names):
-            ids.append(name)
-            texts.append(_text(batch, row))
-            characters += len(texts[-1])
-            if len(texts) >= CHUNK_DOCUMENTS or characters >= CHUNK_CHARACTERS:
-                yield ids, texts
-                ids, texts, characters = [], [], 0
+        ids += [None] * len(batch) if batch.ids is None else batch.ids.to_pylist()
+        for row, content in enumerate(batch.content.to_pylist()):
+            texts.append(content if batch.texts is not None else " ".join(content))
+            if batch.items is not None and texts[-1].split() != content:
+                raise InputError(f"{batch.location(row)} has an item that is empty or has white space in it", row)
+        while len(texts) >= CHUNK_DOCUMENTS or sum(map(len, texts)) >= CHUNK_CHARACTERS:
+            yield ids[:CHUNK_DOCUMENTS], texts[:CHUNK_DOCUMENTS]
+            ids, texts = ids[CHUNK_DOCUMENTS:], texts[CHUNK_DOCUMENTS:]
     if texts:
         yield ids, texts
-
-
-def _text(batch: Documents, row: int) -> str:
-    """Return a document as text, whose items are those between white space."""
-    content = batch.content[row].as_py()
-    if batch.texts is not None:
-        return str(content)
-    text = " ".join(content)
-    if text.split() != content:
-        raise InputError(f"{batch.location(row)} has an item that is empty or has white space in it", row)
-    return text
 
 
 def _find(tagger: Tagger, texts: Sequence[str]) -> Iterator[list[tuple[int, int, str]]]:

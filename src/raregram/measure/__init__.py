@@ -1,1 +1,1 @@
-"""Scores, rankings and how good they are; the experiment of the paper."""
+"""Scores, rankings and how good they are; the settings that are best."""

@@ -9,6 +9,7 @@ How right the ratios themselves are is measured on all occurrences (`raregram.me
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -31,9 +32,18 @@ from raregram.remote import PathLike
 from raregram.text.vocabulary import encode_items
 
 Bools = npt.NDArray[np.bool_]
+TextTable = tuple[list[str], list[list[str]]]  # head and rows
 LAYOUT = ("n", "side", "kind", "tokenize", "lower", "pad")  # what documents must be counted by
 
 CURVE_POINTS = 200
+# What is shown of `Metrics` and of `CalibrationMeasures`, by the head of the column.
+RANKING = {
+    "N-grams": "types", "relevant": "relevant", "avg.prec": "average_precision", "returned": "returned",
+    "hits": "hits", "precision": "precision", "recall": "recall", "F1": "f1",
+}  # fmt: skip
+CALIBRATION = {"targets": "targets", "others": "others", "Cllr": "cllr"} | {
+    name: name for name in ("least", "loss", "slope", "offset")
+}
 BANDS = {"0": (0, 0), "1": (1, 1), "2-5": (2, 5), "more": (6, np.inf)}  # how often seen in training
 
 
@@ -70,48 +80,37 @@ class Evaluation:
         return {**asdict(self), **lists, "calibration": calibration}
 
     def __repr__(self) -> str:
-        tables = [text_table([head, *rows]) for head, rows in (self._shown(), self._shown_calibration())]
-        return "\n".join([self.headline(), tables[0], "", tables[1]])
+        ranking, calibration = (text_table([head, *rows]) for head, rows in self._shown())
+        return f"{self.headline()}\n{ranking}\n\n{calibration}"
 
     def _repr_html_(self) -> str:
-        return drawing.table(*self._shown()) + drawing.table(*self._shown_calibration(), self.headline())
+        ranking, calibration = self._shown()
+        return drawing.table(*ranking) + drawing.table(*calibration, self.headline())
 
     def headline(self) -> str:
         """Say the main result in a line."""
-        m = self.overall
-        return (
+        m, c = self.overall, self.calibration["all"]
+        line = (
             f"{printable(self.target)}: average precision {m.average_precision:.4f}; {m.types:,} N-grams, "
-            f"{m.relevant:,} of them at the target; F1 {m.f1:.4f} for the top {m.returned:,}{self._cost()}"
+            f"{m.relevant:,} of them at the target; F1 {m.f1:.4f} for the top {m.returned:,}"
         )
-
-    def _cost(self) -> str:
-        """Say what the ratios cost, if that is measured."""
-        c = self.calibration["all"]
-        if c.cllr is None:
-            return ""
         if c.cllr == math.inf:
-            return "; Cllr is infinite, since a ratio is 0 at the target or infinite elsewhere"
-        return f"; Cllr {c.cllr:.3f}, {c.loss:.3f} of it calibration loss"
+            return f"{line}; Cllr is infinite, since a ratio is 0 at the target or infinite elsewhere"
+        return line if c.cllr is None else f"{line}; Cllr {c.cllr:.3f}, {c.loss:.3f} of it calibration loss"
 
-    def _shown(self) -> tuple[list[str], list[list[str]]]:
-        """Return the measures as rows of text, of all N-grams and by how often they were seen in training."""
-        head = ["seen", "N-grams", "relevant", "avg.prec", "returned", "hits", "precision", "recall", "F1"]
-        rows = []
-        for name, m in {"all": self.overall, **self.bands}.items():
-            counts = [f"{number:,}" for number in (m.types, m.relevant, m.returned, m.hits)]
-            shares = [f"{share:.4f}" for share in (m.average_precision, m.precision, m.recall, m.f1)]
-            rows.append([name, *counts[:2], shares[0], *counts[2:], *shares[1:]])
-        return head, rows
+    def _shown(self) -> tuple[TextTable, TextTable]:
+        """Return the measures of the ranking and of the calibration as tables of text."""
+        return _shown(RANKING, {"all": self.overall, **self.bands}), _shown(CALIBRATION, self.calibration)
 
-    def _shown_calibration(self) -> tuple[list[str], list[list[str]]]:
-        """Return the measures of calibration as rows of text; what is not measured is left blank."""
-        head = ["seen", "targets", "others", "Cllr", "least", "loss", "slope", "offset"]
-        rows = []
-        for name, c in self.calibration.items():
-            measured = (c.cllr, c.least, c.loss, c.slope, c.offset)
-            shown = ["" if value is None else f"{value:.4f}" for value in measured]
-            rows.append([name, f"{c.targets:,}", f"{c.others:,}", *shown])
-        return head, rows
+
+def _shown(columns: dict[str, str], measured: Mapping[str, Any]) -> TextTable:
+    """Return the head and the rows of a table; what is not measured is left blank."""
+
+    def show(value: float | None) -> str:
+        return "" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
+
+    rows = [[name, *(show(getattr(each, field)) for field in columns.values())] for name, each in measured.items()]
+    return ["seen", *columns], rows
 
 
 def evaluate(
@@ -172,10 +171,10 @@ def evaluate_scores(
     returned[order[:k]] = True
     bands, band = {}, None if seen is None else bands_of(seen)
     if band is not None:
-        bands = {name: measure(order[band[order] == i], correct, returned) for i, name in enumerate(BANDS)}
+        bands = {name: ranking_metrics(order[band[order] == i], correct, returned) for i, name in enumerate(BANDS)}
     curve = recall_curve(np.flatnonzero(correct[order]) + 1, len(order))
     calibration = calibrations(scores, *frequencies, band, tuple(BANDS))
-    return Evaluation(target, k, measure(order, correct, returned), bands, *curve, calibration)
+    return Evaluation(target, k, ranking_metrics(order, correct, returned), bands, *curve, calibration)
 
 
 def ranking(scores: Floats) -> Ints:
@@ -216,7 +215,7 @@ def f1_score(hits: int, returned: int, relevant: int) -> float:
     return 2 * hits / (returned + relevant) if returned + relevant else 0.0
 
 
-def measure(order: Ints, correct: Bools, returned: Bools) -> Metrics:
+def ranking_metrics(order: Ints, correct: Bools, returned: Bools) -> Metrics:
     """Measure a ranking of some types: `order` are their indices, best first."""
     right = correct[order]
     hits = int((right & returned[order]).sum())
@@ -226,16 +225,10 @@ def measure(order: Ints, correct: Bools, returned: Bools) -> Metrics:
 def metrics(found_at: Ints, types: int, returned: int, hits: int) -> Metrics:
     """Return all measures of a ranking of some types from the ranks of the correct ones, in order."""
     relevant = len(found_at)
-    return Metrics(
-        types=types,
-        relevant=relevant,
-        returned=returned,
-        hits=hits,
-        precision=hits / returned if returned else 0.0,
-        recall=hits / relevant if relevant else 0.0,
-        f1=f1_score(hits, returned, relevant),
-        average_precision=average_precision(found_at),
-    )
+    precision = hits / returned if returned else 0.0
+    recall = hits / relevant if relevant else 0.0
+    f1 = f1_score(hits, returned, relevant)
+    return Metrics(types, relevant, returned, hits, precision, recall, f1, average_precision(found_at))
 
 
 def average_precision(found_at: Ints) -> float:

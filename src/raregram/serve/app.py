@@ -18,8 +18,8 @@ from starlette.staticfiles import StaticFiles
 from raregram import __version__
 from raregram.errors import RaregramError
 from raregram.serve.errors import described, handle_error
-from raregram.serve.handlers import THREADS, router
-from raregram.serve.limits import PAGES, Guard, Limits
+from raregram.serve.handlers import router
+from raregram.serve.limits import PAGES, THREADS, Guard, Limits
 from raregram.serve.metrics import Metrics
 from raregram.serve.registry import Registry
 

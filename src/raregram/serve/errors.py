@@ -26,6 +26,11 @@ DESCRIPTIONS = {
 }
 
 
+def described(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return error responses for OpenAPI."""
+    return {status: {"model": ErrorResponse, "description": DESCRIPTIONS[status]} for status in statuses}
+
+
 class RequestError(HTTPException):
     """An error response: its status, a code for programs and a message for people."""
 
@@ -34,45 +39,36 @@ class RequestError(HTTPException):
         self.code = code
 
 
-def too_long(seconds: float) -> RequestError:
-    """Return the error of a response that takes longer than its timeout."""
-    return RequestError(503, "too_long", f"the response takes longer than {seconds:g} s: send less at a time")
-
-
 def error_response(error: Exception) -> Response:
     """Return the response to an error of the service, of the framework or of the library."""
-    if isinstance(error, RaregramError):
-        error = RequestError(422, "wrong_input", str(error))
-    elif not isinstance(error, HTTPException):
-        error = RequestError(500, "failed", "internal error of the service")
-    elif not isinstance(error, RequestError):  # of the framework, such as an unknown path
-        code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
-        error = RequestError(error.status_code, code, f"{error.detail}: see /docs for all requests", error.headers)
-    content = {"error": {"code": error.code, "message": error.detail}}
-    return JSONResponse(content, error.status_code, error.headers)
+    match error:
+        case RequestError(code=code):
+            status, message = error.status_code, error.detail
+        case HTTPException(status_code=status):  # of the framework, such as an unknown path
+            code = HTTPStatus(status).phrase.lower().replace(" ", "_")
+            message = f"{error.detail}: see /docs for all requests"
+        case RaregramError():
+            status, code, message = 422, "wrong_input", str(error)
+        case _:
+            status, code, message = 500, "failed", "internal error of the service"
+    content = {"error": {"code": code, "message": message}}
+    return JSONResponse(content, status, getattr(error, "headers", None))
 
 
 async def handle_error(request: Request, error: Exception) -> Response:
     """Respond to an error, as FastAPI's exception handler."""
     if isinstance(error, RequestValidationError):
-        error = _validation_error(
-            error.errors()[0], list(get_type_hints(request.scope["endpoint"])["body"].model_fields)
-        )
+        fields = get_type_hints(request.scope["endpoint"])["body"].model_fields
+        error = _invalid_body(error.errors()[0], list(fields))
     return error_response(error)
 
 
-def _validation_error(first: dict[str, Any], fields: list[str]) -> RequestError:
+def _invalid_body(first: dict[str, Any], fields: list[str]) -> RequestError:
     """Return the error of an invalid body; its message names the field and quotes nothing of the body."""
     if first["type"] == "json_invalid":
         return RequestError(400, "not_json", f"the body is not valid JSON: {first['ctx']['error']}")
     # Beside fields and indices, pydantic's location names the types that it tried.
     location = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in fields)
-    message = first["msg"]
-    if first["type"] == "extra_forbidden":
-        message = f"there is no such field; there is {', '.join(fields)}"
+    extra = first["type"] == "extra_forbidden"
+    message = f"there is no such field; there is {', '.join(fields)}" if extra else first["msg"]
     return RequestError(422, "wrong_request", f"{location or 'the request'}: {message}")
-
-
-def described(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return error responses for OpenAPI."""
-    return {status: {"model": ErrorResponse, "description": DESCRIPTIONS[status]} for status in statuses}

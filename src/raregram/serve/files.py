@@ -27,50 +27,45 @@ class SplitDocuments:
     """Some documents of a request, split into items."""
 
     numbers: range  # of the documents, counted from 0 through all of the request
-    source: Documents | None  # where they come from; None: a text without a name
+    source: Documents | None  # None: a text without a name
     items: pa.Array  # string, maybe as a dictionary: of all documents, one after the other
     lengths: Ints  # (documents,) number of items
 
-    def context(self, number: int, position: int, settings: Settings) -> list[str]:
+    def context(self, row: int, position: int, settings: Settings) -> list[str]:
         """Return the items of a document that a model sees from a boundary."""
-        row = number - self.numbers.start
-        start = int(self.lengths[:row].sum())
-        items = self.items[start : start + int(self.lengths[row])]
+        begin = int(self.lengths[:row].sum())
+        items = self.items[begin : begin + int(self.lengths[row])]
         first = position - settings.n if settings.side == "left" else position
         found: list[str] = items[max(first, 0) : first + settings.n].to_pylist()
         return found
 
-    def name(self, number: int) -> str | None:
-        """Return the id of a document, or where it stands in its file."""
+    def name(self, row: int) -> str | None:
+        """Return the id of a document, or its line or row in its file."""
         if self.source is None:
             return None
-        row = number - self.numbers.start
-        place = self.source.location(row)
+        location = self.source.location(row)
         identifier = None if self.source.ids is None else self.source.ids[row].as_py()
-        return identifier or (f"{place.unit} {place.first}" if place.unit else place.source)
+        return identifier or (f"{location.unit} {location.first}" if location.unit else location.source)
 
 
 def split_request(request: RankRequest, model: Model, max_bytes: int) -> Iterator[SplitDocuments]:
     """Yield the documents of a request, of a file in any format that `raregram count` reads.
 
-    Args:
-        request: with a text, or with a file. The file's name tells its format where the content does not; nothing is
-            opened by it.
-        model: the model whose items are wanted.
-        max_bytes: the size of a request; a file that unpacks to many times as much is refused.
+    The file's name tells its format where the content does not; nothing is opened by it. A file that unpacks to many
+    times the size of a request, `max_bytes`, is refused.
     """
     if (request.text is None) == (request.file is None):
         raise ParameterError("send either a text or a file")
-    if request.text is not None:
-        items = split_text(request.text, model.settings.tokenizer)
+    if request.file is None:
+        items = split_text(request.text or "", model.settings.tokenizer)
         yield SplitDocuments(range(1), None, items, np.array([len(items)]))
-    if request.file is not None:
-        file = BufferedFile(re.split(r"[/\\]", request.file_name)[-1] or "the file", request.file)
-        size, first = 0, 0
-        for documents in read_documents(file):
-            items, lengths = split_documents(documents, model.splitter)
-            size += documents.content.nbytes
-            if size > UNPACKED * max_bytes:
-                raise InputError(f"{file} unpacks to more than {UNPACKED * max_bytes:,} bytes: use raregram rank")
-            yield SplitDocuments(range(first, first + len(lengths)), documents, items, lengths)
-            first += len(lengths)
+        return
+    file = BufferedFile(re.split(r"[/\\]", request.file_name)[-1] or "the file", request.file)
+    size, first = 0, 0
+    for documents in read_documents(file):
+        items, lengths = split_documents(documents, model.splitter)
+        size += documents.content.nbytes
+        if size > UNPACKED * max_bytes:
+            raise InputError(f"{file} unpacks to more than {UNPACKED * max_bytes:,} bytes: use raregram rank")
+        yield SplitDocuments(range(first, first + len(lengths)), documents, items, lengths)
+        first += len(lengths)

@@ -9,21 +9,21 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.multiprocess import MultiProcessCollector
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)  # seconds
+FAILURES = "Changed model files that could not be read."
 
 
 class Metrics:
     """The metrics of one application."""
 
     def __init__(self) -> None:
-        self.registry = own = CollectorRegistry()
+        own = self.registry = CollectorRegistry()
         requests = Counter("raregram_requests", "Requests.", ["route", "status"], registry=own)
         seconds = Histogram(
             "raregram_request_seconds", "Duration of requests.", ["route"], buckets=BUCKETS, registry=own
         )
         self.models = Gauge("raregram_models", "Models served.", registry=own, multiprocess_mode="max")
         self.reloads = Counter("raregram_model_reloads", "Changed model files read again.", registry=own)
-        failures = "Changed model files that could not be read."
-        self.reload_failures = Counter("raregram_model_reload_failures", failures, registry=own)
+        self.reload_failures = Counter("raregram_model_reload_failures", FAILURES, registry=own)
         # Cached, since looking up a label takes longer than counting, and there are few.
         self._requests, self._seconds = cache(requests.labels), cache(seconds.labels)
 

@@ -59,11 +59,10 @@ class Registry:
         if not files:
             raise ParameterError("name at least one model file to serve")
         stamps = [_stamp(Path(file)) for file in files]  # before reading, so that no change is missed
-        read = [ServedModel.read(Path(file)) for file in files]
-        self._models = dict(zip(_names(read), read, strict=True))
+        self._models = _by_name([ServedModel.read(Path(file)) for file in files])
         self._stamps = dict(zip(self._models, stamps, strict=True))
-        self.metrics = metrics
-        metrics.models.set(len(read))
+        self._metrics = metrics
+        metrics.models.set(len(files))
 
     @property
     def names(self) -> list[str]:
@@ -81,55 +80,54 @@ class Registry:
         """Return some models by name; all of them for None."""
         return {name: self.get(name).model for name in (self._models if names is None else names)}
 
-    def refresh(self) -> None:
-        """Reload files that have changed; where that fails, the model stays as it was."""
-        for name, served in self._models.items():
-            stamp = _stamp(served.path)
-            if stamp == self._stamps[name]:
-                continue
-            self._stamps[name] = stamp
-            try:
-                self._models = self._reload(name)
-            except Exception as error:  # whatever is wrong with a file, the service continues
-                self.metrics.reload_failures.inc()
-                message = error if isinstance(error, RaregramError) else f"{served.path}: {type(error).__name__}"
-                log.warning("%s; the model %s stays as it was", printable(str(message)), printable(name))
-            else:
-                self.metrics.reloads.inc()
-                log.info("the model %s was read again", printable(name))
-
-    def _reload(self, name: str) -> dict[str, ServedModel]:
-        """Return the models with one read again; raise if its name has changed, as with another target."""
-        path = self._models[name].path
-        models = {**self._models, name: ServedModel.read(path)}
-        names = _names(models.values())
-        if names != self.names:
-            new = names[self.names.index(name)]
-            raise FileError(f"{path} holds the model {new} now: start the service again to serve it")
-        return models
-
     async def watch(self, seconds: float) -> None:
         """Look for changed files again and again."""
         while True:
             await asyncio.sleep(seconds)
             await asyncio.to_thread(self.refresh)
 
+    def refresh(self) -> None:
+        """Read files again that have changed, each once, even if it cannot be read."""
+        for name, served in self._models.items():
+            stamp = _stamp(served.path)
+            if stamp != self._stamps[name]:
+                self._stamps[name] = stamp
+                self._reload(name, served.path)
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """Return time, size and inode of a file, which change with it; None if it is gone."""
+    def _reload(self, name: str, path: Path) -> None:
+        """Read a model again; where that fails, or it would have another name, it stays as it was."""
+        try:
+            models = {**self._models, name: ServedModel.read(path)}
+            renamed = dict(zip(models, _by_name(models.values()), strict=True))
+            if renamed[name] != name:
+                raise FileError(f"{path} holds the model {renamed[name]} now: start the service again to serve it")
+        except Exception as error:  # whatever is wrong with a file, the service continues
+            self._metrics.reload_failures.inc()
+            message = error if isinstance(error, RaregramError) else f"{path}: {type(error).__name__}"
+            log.warning("%s; the model %s stays as it was", printable(str(message)), printable(name))
+        else:
+            self._models = models
+            self._metrics.reloads.inc()
+            log.info("the model %s was read again", printable(name))
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """Return time, size and inode of a file, which change with it; nothing if it is gone."""
     try:
         found = path.stat()
     except OSError:
-        return None
+        return ()
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _names(models: Collection[ServedModel]) -> list[str]:
+def _by_name(models: Collection[ServedModel]) -> dict[str, ServedModel]:
     """Name models by their targets; those of the same target also by their files."""
     settings = [served.model.settings for served in models]
     targets = [s.target for s in settings]
     names = [
-        s.target if targets.count(s.target) == 1 else f"{s.target} ({served.path.stem})"
-        for s, served in zip(settings, models, strict=True)
+        target if targets.count(target) == 1 else f"{target} ({served.path.stem})"
+        for target, served in zip(targets, models, strict=True)
     ]
-    return names if len(set(names)) == len(names) else model_names(settings)
+    if len(set(names)) < len(names):
+        names = model_names(settings)
+    return dict(zip(names, models, strict=True))

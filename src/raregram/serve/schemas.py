@@ -45,14 +45,14 @@ class TextsRequest(RequestBody, json_schema_extra={"examples": [{"texts": [TEXT]
     texts: Annotated[list[str], SOME]
     models: Models = None
     digits: Annotated[int, Field(ge=0, le=15)] | None = Field(
-        None, description="Round log ratios to so many decimals; left out: they are exact."
+        None, description="Decimals to round log ratios to; left out: they are exact."
     )
 
 
 class ScoredText(BaseModel):
     """A text of L items: L + 1 log ratios by model, null at boundaries that have no whole context."""
 
-    items: dict[str, int] = Field(description="How many items the text has, by how it is split: words, letters.")
+    items: dict[str, int] = Field(description="The number of items of the text, by how it is split: words, letters.")
     scores: dict[str, list[Number | None]]
 
 
@@ -79,7 +79,7 @@ class Term(BaseModel):
     """What one span of the context adds."""
 
     start: int = Field(description="Its first position, from 0,")
-    end: int = Field(description="and that behind its last one.")
+    end: int = Field(description="and the one after its last.")
     items: list[str]
     text: str = Field(description="The items, fit to be shown.")
     f_nu: int | None = Field(description="Its frequency at the target,")
@@ -129,7 +129,7 @@ class RankRequest(RequestBody, json_schema_extra={"examples": [{"text": TEXT, "m
         None, description="The bytes of a file in any format that `raregram count` reads, in Base64."
     )
     file_name: Annotated[str, Field(max_length=1000)] = Field(
-        "", description="Its name, by which its format is known where the content does not tell."
+        "", description="Its name, by which its format is known where the content does not say."
     )
     model: ModelName
     top: Annotated[int, Field(ge=1, le=10_000)] = 100
@@ -146,16 +146,16 @@ class Ranked(BaseModel):
     upper: Number | None
     items: list[str]
     document: str | None = Field(description="In a file: the document's id, line or row.")
-    position: int = Field(description="How many items of the document stand before it.")
+    position: int = Field(description="The number of items of the document before it.")
     left: str = Field(description="The text before it,")
-    right: str = Field(description="and behind it.")
+    right: str = Field(description="and after it.")
 
 
 class RankResponse(BaseModel):
     """The best boundaries of a text or a file."""
 
-    documents: int = Field(description="How many documents were read; a text is one.")
-    contexts: int = Field(description="How many contexts they have.")
+    documents: int = Field(description="The number of documents; a text is one.")
+    contexts: int = Field(description="The number of their contexts.")
     ranking: list[Ranked]
 
 
@@ -173,8 +173,8 @@ class ModelSummary(BaseModel):
     lower: bool
     pad: bool
     interval: bool = Field(description="Whether it has intervals.")
-    here: str = Field(description="Where the contexts of the numerator stand, in words, e.g. 'before LOC'.")
-    elsewhere: str = Field(description="Where those of the denominator stand, e.g. 'elsewhere'.")
+    here: str = Field(description="Where the contexts of the numerator are, in words, e.g. 'before LOC'.")
+    elsewhere: str = Field(description="Where those of the denominator are, e.g. 'elsewhere'.")
 
 
 class WordRules(BaseModel):

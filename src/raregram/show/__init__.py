@@ -1,1 +1,1 @@
-"""Output: descriptions, heat maps, files of scores, progress, the report."""
+"""Output: descriptions, heat maps, files of scores, progress."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from raregram.corpus.documents import (
     LARGEST_WHOLE,
@@ -17,22 +16,23 @@ from raregram.corpus.documents import (
     spans_from_offsets,
 )
 from raregram.corpus.spacy import import_spacy
-from raregram.errors import FileError, InputError, RaregramError, is_unicode
+from raregram.errors import InputError, is_unicode, reraise
 
 CHUNK = 1 << 20  # bytes unpacked at a time
+DAMAGED = "{path} is not a DocBin file, or it is truncated or damaged"  # its readers raise whatever they like
 
 
 def read_docbin(path: str, options: Options) -> Iterator[Row]:
     """Yield the documents of a DocBin file; items are the strings between white space, as everywhere."""
     spacy = import_spacy()
-    with _damage_named(path), open_bytes(path) as stream:
+    with reraise(path, says=DAMAGED, errors=(Exception,)), open_bytes(path) as stream:
         content = read_whole(stream, path)
         _check_size(content, path)
         docs = spacy.tokens.DocBin().from_bytes(content)
         del content
         read = docs.get_docs(spacy.vocab.Vocab())
     for number in itertools.count(1):
-        with _damage_named(path):
+        with reraise(path, says=DAMAGED, errors=(Exception,)):
             doc = next(read, None)
             if doc is None:
                 return
@@ -42,17 +42,6 @@ def read_docbin(path: str, options: Options) -> Iterator[Row]:
                 raise InputError(f"{location} is not valid Unicode")
             row = Row(None, doc.text, spans_from_offsets(doc.text, offsets), location)
         yield row
-
-
-@contextmanager
-def _damage_named(path: str) -> Iterator[None]:
-    """Turn whatever a foreign or broken file makes spaCy raise into one error that names the file."""
-    try:
-        yield
-    except RaregramError:
-        raise
-    except Exception as error:  # its readers raise whatever they like
-        raise FileError(f"{path} is not a DocBin file, or it is truncated or damaged") from error
 
 
 def _check_size(content: bytes, path: str) -> None:

@@ -1,6 +1,6 @@
 """A comparison as a picture: both frequencies of every row, coloured by ratio, with labels that do not overlap.
 
-matplotlib comes by `raregram.show.report.figures`, the one place that imports it.
+matplotlib comes by `raregram.show.plotting`, the one place that imports it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from raregram.measure.compare import Comparison
 from raregram.models.explain import visible
 from raregram.show.comparison.page import strongest
-from raregram.show.report.figures import STYLE, import_matplotlib
+from raregram.show.plotting import STYLE, import_matplotlib
 
 Floats = npt.NDArray[np.float64]
 Box = tuple[float, float, float, float]  # left, bottom, right, top

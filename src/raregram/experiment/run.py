@@ -6,10 +6,15 @@ curve: it is shown beside the honest choice, and called so. The targets run side
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import platform
+import signal
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property, partial
 from importlib.metadata import version
@@ -27,45 +32,22 @@ from raregram.corpus.standoff import tagged_reuters
 from raregram.counts.count import CountJob
 from raregram.counts.kernel import CountSettings
 from raregram.counts.table import Counts, Ints
-from raregram.errors import InputError, ParameterError, check_count, check_lam, must_be, shorten
-from raregram.measure.cllr import bins, calibrations, pav_curve, pool, tippett
-from raregram.measure.evaluate import (
-    BANDS,
-    bands_of,
-    evaluate_scores,
-    training_frequency,
-    type_frequencies,
-    types_for,
-)
-from raregram.measure.processes import map_in_processes
+from raregram.errors import InputError, ParameterError, RaregramError, check_count, check_lam, must_be, shorten
+from raregram.measure import cllr
+from raregram.measure.evaluate import evaluate_scores, training_frequency, type_frequencies, types_for
 from raregram.measure.score import all_boundaries, split_text
 from raregram.measure.tune import Grid, Trial, choose
 from raregram.models import ratios
 from raregram.models.model import Model
+from raregram.models.ratios import Floats
 from raregram.text.tokenize import Tokenizer
 
 SPLITS = ("train", "valid", "test")
-RUNS = 10  # of scoring, for its mean time
-RUNS_FROM_TEXT = 3
-ARTICLES = 3  # test documents that the report shows in colours,
-ARTICLE_ITEMS = (40, 160)  # neither short nor long
-SHOWN_FAMILIES = ("all used lam=0", "all used lam*", "selective", "selective, size read off the test curve")
-DRAWN_FAMILIES = ("backoff", "selective")  # whose ratios are drawn, predicted and real, also when calibrated
-FOLDS = 5  # of training documents, by which they are
-
-LISTS = ("targets", "criteria", "sizes", "lams", "priors", "taus")  # settings that are lists,
-TEXTS = (
-    "corpus",
-    "tags",
-    "format",
-    "split",
-    "side",
-    "kind",
-    "targets",
-    "denominator",
-    "unseen",
-    "criteria",
-)  # or text
+OWNER = "an experiment"  # in messages
+FOLDS = 5  # of training documents, by which models are calibrated
+RUNS, RUNS_FROM_TEXT = 10, 3  # of scoring, for its mean time
+ARTICLES, ARTICLE_ITEMS = 3, (40, 160)  # test documents that the report shows in colours, neither short nor long
+SHOWN = ("all used lam=0", "all used lam*", "selective", "selective, size read off the test curve", "backoff")
 
 Say = Callable[[str], None]
 
@@ -81,7 +63,7 @@ class Config:
     corpus: str | tuple[str, ...] = "reuters"  # or paths of tagged documents in any format
     tags: options.Tags = options.TAGS.default  # of Reuters-21578: the tagger
     format: str | None = None  # of those; None: it is recognised
-    split: str = options.SPLIT.default  # what a document is in running text
+    split: options.Split = options.SPLIT.default  # what a document is in running text
     seed: int = options.SEED.default
     train: int = 10_000  # documents
     valid: int = 3_000
@@ -103,22 +85,22 @@ class Config:
 
     def __post_init__(self) -> None:
         """Raise `ParameterError` for a value out of its range."""
-        for name in ("train", "valid", "test", "n", "k", "suffixes", "shapes"):
-            check_count(name, "an experiment", getattr(self, name))
-        check_count("seed", "an experiment", self.seed, at_least=0)
-        options.TAGS.check(self.tags, "an experiment")
-        for name in LISTS:
+        for name in ("tags", "split", "seed", "n", "side", "kind", "denominator", "unseen"):
+            getattr(options, name.upper()).check(getattr(self, name), OWNER)
+        for name in ("train", "valid", "test", "k", "suffixes", "shapes"):
+            check_count(name, OWNER, getattr(self, name))
+        for name in ("targets", "criteria", "sizes", "lams", "priors", "taus"):
             if not isinstance(getattr(self, name), tuple) or not getattr(self, name):
-                raise must_be(name, "an experiment", "a list with something in it", getattr(self, name))
-        for name in TEXTS:
-            given = getattr(self, name)
-            if not all(isinstance(text, str | None) for text in (given if isinstance(given, tuple) else [given])):
-                raise must_be(name, "an experiment", "text", given)
+                raise must_be(name, OWNER, "a list with something in it", getattr(self, name))
+        corpus = self.corpus if isinstance(self.corpus, tuple) else (self.corpus,)
+        for name, texts in {"corpus": corpus, "targets": self.targets, "format": (self.format or "",)}.items():
+            if not all(isinstance(text, str) for text in texts):
+                raise must_be(name, OWNER, "text", texts)
         for size in self.sizes:
-            check_count("sizes", "an experiment", size)
+            check_count("sizes", OWNER, size)
         for name in ("lams", "priors", "taus"):
-            for number in getattr(self, name):
-                check_lam(number, "an experiment", name)
+            for value in getattr(self, name):
+                check_lam(value, OWNER, name)
 
     @classmethod
     def from_mapping(cls, settings: dict[str, Any]) -> Config:
@@ -126,7 +108,7 @@ class Config:
         names = [field.name for field in fields(cls)]
         for name in settings:
             if name not in names:
-                raise ParameterError(f"an experiment has no setting {shorten(name)}; it has {', '.join(names)}")
+                raise ParameterError(f"{OWNER} has no setting {shorten(name)}; it has {', '.join(names)}")
         values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()}
         return cls(**values)
 
@@ -159,23 +141,50 @@ def run(config: Config, corpus: pa.Table, say: Say = say_nothing, processes: int
     for target in config.targets:
         _grid(config, splits, target, splits.valid).check()
     articles = choose_articles(config, split_corpus(config, corpus)["test"])
-    inputs, data = {name: getattr(splits, name).digest() for name in SPLITS}, _table_2(splits)
+    data = _table_2(splits)
     run_target = partial(_run_target, config, splits, articles, say)
-    per_target = dict(zip(config.targets, map_in_processes(run_target, config.targets, processes), strict=True))
+    found = _side_by_side(run_target, config.targets, processes or os.cpu_count() or 1)
     return {
         "config": asdict(config),
         "versions": {name: version(name) for name in ("raregram", "numpy", "pyarrow")},
         "machine": {"processor": processor(), "cores": os.cpu_count(), "python": platform.python_version()},
-        "inputs": inputs,
+        "inputs": {name: getattr(splits, name).digest() for name in SPLITS},
         "table_1": table_1(),
         "table_2": data,
-        "cells": [trial for result in per_target.values() for trial in result.pop("cells")],
-        "chosen": [entry for result in per_target.values() for entry in result.pop("chosen")],
+        "cells": [cell for result in found for cell in result.pop("cells")],
+        "chosen": [cell for result in found for cell in result.pop("chosen")],
         "articles": articles,
-        "targets": per_target,
+        "targets": dict(zip(config.targets, found, strict=True)),
     }
 
 
+# --- two targets side by side ------------------------------------------------------------------------------------
+def _side_by_side(work: Callable[[str], Any], targets: Sequence[str], processes: int) -> list[Any]:
+    """Return the results of work on each target, done in some processes."""
+    workers = min(processes, len(targets), 60)  # Windows waits for at most 63 things at a time
+    if workers == 1:
+        return [work(target) for target in targets]
+    # Spawned, not forked: Arrow and NumPy have threads, and a copy of a process with threads may hang.
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _start_worker) as pool:
+        try:
+            return list(pool.map(work, targets))
+        except BrokenProcessPool as error:
+            raise RaregramError("a process of this run was ended from outside, perhaps for lack of memory") from error
+
+
+def _start_worker() -> None:
+    """End this process at once on Ctrl-C, and when its parent is gone, however that ended."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os._exit(1)
+
+
+# --- the corpus --------------------------------------------------------------------------------------------------
 def load_corpus(config: Config) -> pa.Table:
     """Return the documents of an experiment as a table: `text` or `items`, and `spans`."""
     if config.corpus == "reuters":
@@ -200,37 +209,34 @@ def split_corpus(config: Config, corpus: pa.Table) -> dict[str, pa.Table]:
         raise InputError(f"a corpus of {len(corpus)} documents is too small to be split in three")
     # Raw numbers of PCG64 never change, so a seed always means the same split.
     order = np.argsort(np.random.PCG64(config.seed).random_raw(len(corpus)), kind="stable")
-    bounds = np.cumsum([0, *wanted])
-    return {
-        name: corpus.take(pa.array(order[first:last]))
-        for name, first, last in zip(SPLITS, bounds[:-1], bounds[1:], strict=True)
-    }
+    parts = np.split(order[: wanted.sum()], np.cumsum(wanted)[:-1])
+    return {name: corpus.take(pa.array(part)) for name, part in zip(SPLITS, parts, strict=True)}
 
 
 def count_splits(config: Config, corpus: pa.Table, say: Say = say_nothing) -> Splits:
     """Split a corpus and count its parts."""
-    longer = [f"suffixes:{config.suffixes}", f"shapes:{config.shapes}"]
+    parts = split_corpus(config, corpus)
+    longer = (f"suffixes:{config.suffixes}", f"shapes:{config.shapes}")
     layout: dict[str, Any] = {name: getattr(config, name) for name in ("n", "side", "kind", "targets")}
-    layout |= {"tokenize": "whitespace", "lower": False}  # the paper's items
-    counts = {}
-    for name, documents in split_corpus(config, corpus).items():
+
+    def count(name: str, spans: tuple[str, ...] = (), folds: int = 0) -> Counts:
+        # Not `raregram.count`, which would warn of a part without a target: that is a result of the experiment.
+        spans = ("units", "whole", *spans)
+        settings = CountSettings(spans=spans, folds=folds, tokenize="whitespace", lower=False, **layout)
+        return CountJob((parts[name], None, None), settings).collect()
+
+    for name, documents in parts.items():
         say(f"counting {len(documents):,} {name} documents")
-        spans = ("units", "whole", *(longer if name == "train" else []))
-        # Not `count`, which would warn of a part without a target: that is a result of the experiment.
-        counts[name] = CountJob((documents, None, None), CountSettings(spans=spans, **layout)).collect()
-        if name == "train":
-            settings = CountSettings(spans=spans, folds=FOLDS, **layout)
-            counts["folded"] = CountJob((documents, None, None), settings).collect()
-    return Splits(**counts)
+    return Splits(count("train", longer), count("valid"), count("test"), folded=count("train", longer, FOLDS))
 
 
 def choose_articles(config: Config, test: pa.Table) -> list[dict[str, Any]]:
     """Return the first test documents of a middling length with the most targets: their items, and what is where."""
     low, high = ARTICLE_ITEMS
+    edge = "start" if config.side == "left" else "end"
     found = []
     for row in test.to_pylist():
         items = row["items"] if "items" in row else split_text(row["text"], Tokenizer(config.kind)).to_pylist()
-        edge = "start" if config.side == "left" else "end"
         names = {str(span[edge]): span["label"] for span in row["spans"] or [] if span["label"] in config.targets}
         if len(items) <= high:
             found.append({"items": items, "names": names})
@@ -238,8 +244,9 @@ def choose_articles(config: Config, test: pa.Table) -> list[dict[str, Any]]:
     return found[:ARTICLES]  # of those that are as good, the first
 
 
+# --- one target --------------------------------------------------------------------------------------------------
 def _grid(config: Config, splits: Splits, target: str, contexts: Counts) -> Grid:
-    # Items with validity bits, as in a table that was read from a file: they count in the bytes of a model.
+    # A copy of the items, so that a model has the same bytes in this process as in another.
     items = splits.train.items.take(pa.array(np.arange(len(splits.train.items))))
     train = replace(splits.train, items=items)
     return Grid(train, target, contexts, config.denominator, config.unseen, config.seed, config.k, "f1")
@@ -251,52 +258,54 @@ def _run_target(
     """Tune, choose, score and evaluate for one target."""
     valid, test = (_grid(config, splits, target, contexts) for contexts in (splits.valid, splits.test))
     say(f"tuning {target}: {len(config.criteria)} criteria x {len(config.sizes)} sizes x {len(config.lams)} lam")
-    plain, *with_ridge = tried = [
-        *valid.all_used((0.0, *config.lams)),
-        *valid.selective(config.criteria, config.sizes, config.lams),
-    ]
-    curves = _best_by(with_ridge, lambda trial: (trial.estimator, trial.criterion, trial.size))
+    plain, *all_used = valid.all_used((0.0, *config.lams))
+    tried = list(valid.selective(config.criteria, config.sizes, config.lams))
+    selective = _best_by(tried, lambda trial: (trial.criterion, trial.size))
+    curves = [choose(all_used), *selective]
     say(f"scoring {target} on test")
-    test_f1 = {trial: test.f1(test.fit(trial)) for trial in (plain, *curves)}
-    families = _families(curves, plain, test_f1)
+    test_f1 = {trial: test.f1(test.scores(test.fit(trial))) for trial in (plain, *curves)}
     say(f"tuning the back-off estimator for {target}: {len(config.priors)} lam x {len(config.taus)} tau, and less")
-    backoff = list(valid.backoff(config.priors, config.taus))
-    smoothed = list(valid.smoothed())
-    test_f1[choose(smoothed)] = test.f1(test.fit(choose(smoothed)))
+    backoff, smoothed = list(valid.backoff(config.priors, config.taus)), list(valid.smoothed())
+    families = {
+        "all used lam=0": plain,
+        "all used lam*": choose(all_used),
+        **{f"selective {trial.criterion}": trial for trial in _best_by(selective, lambda trial: trial.criterion)},
+        "selective": choose(selective),
+        "selective, size read off the test curve": max(selective, key=test_f1.__getitem__),
+        "backoff": choose(backoff),
+        "smoothed": choose(smoothed),
+    }
     say(f"scoring the back-off estimator for {target} on test")
-    whole = valid.fit(choose(backoff))  # all spans that say something, then the best of every size
-    smaller = (valid.fit(replace(choose(backoff), size=size)) for size in config.sizes)
-    of_whole, *of_smaller = (_measure_backoff(valid, test, model) for model in (whole, *smaller))
-    models = {**{name: test.fit(families[name]) for name in SHOWN_FAMILIES}, "backoff": whole}
+    test_f1 |= {families[name]: test.f1(test.scores(test.fit(families[name]))) for name in ("backoff", "smoothed")}
+    smaller = []
+    for size in config.sizes:
+        model = valid.fit(replace(families["backoff"], size=size))
+        smaller.append(valid.try_model(model))
+        test_f1[smaller[-1]] = test.f1(test.scores(model))
     say(f"evaluating the best models of {target}")
-    evaluations, costs = _evaluate_and_time(config, models, splits, target)
-    drawn = {}
-    for name, trial in zip(DRAWN_FAMILIES, (choose(backoff), families["selective"]), strict=True):
-        drawn[name], calibrated = models[name], replace(test, counts=splits.folded).fit(trial)
-        drawn |= {f"{name}, calibrated": calibrated} if calibrated.calibration else {}
+    models = {name: valid.fit(families[name]) for name in SHOWN}
+    in_folds = replace(valid, counts=splits.folded)
+    calibrated = {name: in_folds.fit(families[name]) for name in ("backoff", "selective")}
+    backoff.sort(key=lambda trial: trial == families["backoff"])  # the best comes last, before the smaller ones
+    cells = (plain, *all_used, *tried, *backoff, *smaller, *smoothed)
     return {
-        "cells": [
-            *(_entry(trial, test_f1.get(trial)) for trial in tried),
-            *(_entry(trial, None) for trial in backoff if trial != choose(backoff)),
-            of_whole,
-            *of_smaller,
-            *(_entry(trial, test_f1.get(trial)) for trial in smoothed),
+        "cells": [_cell(trial, test_f1.get(trial)) for trial in cells],
+        "chosen": [{"family": name, **_cell(trial, test_f1[trial])} for name, trial in families.items()],
+        "rooms": [
+            {
+                "criterion": trial.criterion or "all used", "size": trial.size or 0,
+                "bytes": valid.fit(trial).nbytes, "test_f1": test_f1[trial],
+            }
+            for trial in curves
+            if trial.criterion in (families["selective"].criterion, None)
         ],
-        "chosen": [
-            *({"family": name, **_entry(trial, test_f1[trial])} for name, trial in families.items()),
-            {"family": "backoff", **of_whole},
-            {"family": "smoothed", **_entry(choose(smoothed), test_f1[choose(smoothed)])},
-        ],
-        "rooms": _model_sizes(valid, curves, families["selective"], test_f1),
-        "evaluations": evaluations,
-        "costs": costs,
-        "calibration": _draw_calibration(config, drawn, splits, target),
+        **_evaluate(config, models, calibrated, splits, target),
         "lam0": models["all used lam*"].lam0,
         "articles": [_boundary_scores(models["backoff"], article["items"]) for article in articles],
-    }
+    }  # fmt: skip
 
 
-def _best_by(trials: Sequence[Trial], key: Callable[[Trial], Any]) -> list[Trial]:
+def _best_by(trials: Iterable[Trial], key: Callable[[Trial], Any]) -> list[Trial]:
     """Return the best trial of each group."""
     groups: dict[Any, list[Trial]] = {}
     for trial in trials:
@@ -304,80 +313,51 @@ def _best_by(trials: Sequence[Trial], key: Callable[[Trial], Any]) -> list[Trial
     return [choose(group) for group in groups.values()]
 
 
-def _families(curves: Sequence[Trial], plain: Trial, test_f1: dict[Trial, float]) -> dict[str, Trial]:
-    """Return the trial that stands for each family of estimators."""
-    selective = [trial for trial in curves if trial.estimator == "selective"]
-    by_criterion = _best_by(selective, lambda trial: trial.criterion)
-    return {
-        "all used lam=0": plain,
-        "all used lam*": next(trial for trial in curves if trial.estimator == "product"),
-        **{f"selective {trial.criterion}": trial for trial in by_criterion},
-        "selective": choose(selective),
-        "selective, size read off the test curve": max(selective, key=test_f1.__getitem__),
-    }
+def _cell(trial: Trial, test_f1: float | None) -> dict[str, Any]:
+    """Return a trial on validation and its F1 on test, the way the results hold it."""
+    names = ("target", "estimator", "criterion", "size", "lam", "tau", "longest", "shapes", "bytes")
+    return {**{name: getattr(trial, name) for name in names}, "valid_f1": trial.f1, "test_f1": test_f1}
 
 
-def _measure_backoff(valid: Grid, test: Grid, model: Model) -> dict[str, Any]:
-    """Return the entry of a back-off model, measured on validation and on test."""
-    return _entry(valid.measure(model), test.f1(model))
-
-
-def _model_sizes(
-    grid: Grid, curves: Sequence[Trial], best: Trial, test_f1: dict[Trial, float]
-) -> list[dict[str, float | int | str]]:
-    """Return the bytes of the models of the best criterion at every size, and all used."""
-    return [
-        {
-            "criterion": trial.criterion or "all used",
-            "size": trial.size or 0,
-            "bytes": grid.fit(trial).nbytes,
-            "test_f1": test_f1[trial],
-        }
-        for trial in curves
-        if trial.criterion in (best.criterion, None)
-    ]
-
-
-def _evaluate_and_time(
-    config: Config, models: dict[str, Model], splits: Splits, target: str
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _evaluate(
+    config: Config, models: dict[str, Model], calibrated: dict[str, Model], splits: Splits, target: str
+) -> dict[str, Any]:
     """Evaluate models on the test N-grams, and measure the time to score these and the bytes that each model takes.
 
-    Times are processor seconds, since other targets run beside.
+    Times are processor seconds, since other targets run beside. `calibration` holds what the pictures show of some of
+    the models, plain and calibrated.
     """
     frequencies = type_frequencies(splits.test, target, config.denominator)
     texts = splits.test.whole_ngrams().texts(config.kind)
-    evaluations, costs = {}, {}
-    for name, model in models.items():
+    evaluations, costs, drawn = {}, {}, {}
+    in_folds = {f"{name}, calibrated": model for name, model in calibrated.items() if model.calibration}
+    for name, model in {**models, **in_folds}.items():
         codes = types_for(model, splits.test)
-        evaluation = evaluate_scores(model.log_ratio(codes), frequencies, config.k, target, splits.seen).to_dict()
-        shorter = {"recalls": [round(value, 6) for value in evaluation["recalls"]]}
-        evaluations[name] = {**evaluation, **shorter, "calibration": _six_digits(evaluation["calibration"])}
-        costs[name] = {
-            "ngrams": len(codes),
-            "seconds": _mean_seconds(model, codes, RUNS),
-            "seconds_from_text": _mean_seconds(model, texts, RUNS_FROM_TEXT),
-            "bytes": model.nbytes,
-            "frequencies": sum(model.sizes),
-            "items": len(model.items),
-        }
-    return evaluations, costs
+        scores = model.log_ratio(codes)
+        evaluation = _six_digits(evaluate_scores(scores, frequencies, config.k, target, splits.seen).to_dict())
+        if name in models:
+            evaluations[name] = evaluation
+            costs[name] = {
+                "ngrams": len(codes),
+                "seconds": _mean_seconds(model, codes, RUNS),
+                "seconds_from_text": _mean_seconds(model, texts, RUNS_FROM_TEXT),
+                "bytes": model.nbytes,
+                "frequencies": sum(model.sizes),
+                "items": len(model.items),
+            }
+        if name in calibrated or name in in_folds:
+            drawn[name] = {**_six_digits(_curves(scores, *frequencies)), "measures": evaluation["calibration"]}
+    return {"evaluations": evaluations, "costs": costs, "calibration": drawn}
 
 
-def _draw_calibration(config: Config, models: dict[str, Model], splits: Splits, target: str) -> dict[str, Any]:
-    """Return what the pictures show of how right the ratios of models are on the test documents."""
-    frequencies = type_frequencies(splits.test, target, config.denominator)
-    drawn, bands = {}, (bands_of(splits.seen), tuple(BANDS))
-    for name, model in models.items():
-        scores = model.log_ratio(types_for(model, splits.test))
-        pooled, measured = pool(scores, *frequencies), calibrations(scores, *frequencies, *bands)
-        curves = {
-            "tippett": dict(zip(("log10_ratio", "targets", "others"), tippett(pooled), strict=True)),
-            "pav": dict(zip(("low", "high", "after"), pav_curve(pooled), strict=True)),
-            "measures": {band: measures.to_dict() for band, measures in measured.items()},
-        }
-        drawn[name] = _six_digits({"bins": [asdict(each) for each in bins(pooled)], **curves})
-    return drawn
+def _curves(scores: Floats, f_nu: Ints, f_de: Ints) -> dict[str, Any]:
+    """Return the points of the pictures of how right log ratios are."""
+    occurrences = cllr.aggregate_ties(scores, f_nu, f_de)
+    return {
+        "bins": cllr.bins(occurrences),
+        "tippett": dict(zip(("log10_ratio", "targets", "others"), cllr.tippett(occurrences), strict=True)),
+        "pav": dict(zip(("low", "high", "after"), cllr.pav_curve(occurrences), strict=True)),
+    }
 
 
 def _six_digits(value: Any) -> Any:
@@ -402,23 +382,17 @@ def _boundary_scores(model: Model, items: list[str]) -> list[float | None]:
     return [None if score is None else round(score, 3) for score in scores]
 
 
-def _entry(trial: Trial, test_f1: float | None) -> dict[str, Any]:
-    """Return a trial on validation and its F1 on test, the way the results hold it."""
-    entry = asdict(trial)
-    del entry["f1"], entry["average_precision"], entry["cllr"]
-    return {**entry, "valid_f1": trial.f1, "test_f1": test_f1}
-
-
+# --- tables ------------------------------------------------------------------------------------------------------
 def table_1() -> list[dict[str, float]]:
     """Compute the paper's Table I."""
-    rows = ((10**7, 2000, 10**4, 100), (10**7, 20, 10**4, 1), (10**7, 20, 10**4, 2), (10**7, 6, 10**4, 0))
+    n_de, n_nu, lam = 10**7, 10**4, 1e-5
     return [
         {
             "n_de": n_de, "f_de": f_de, "n_nu": n_nu, "f_nu": f_nu,
             "mle": float(ratios.mle(f_nu, n_nu, f_de, n_de)),
-            "direct": float(ratios.direct(f_nu, n_nu, f_de, n_de, 1e-5)),
+            "direct": float(ratios.direct(f_nu, n_nu, f_de, n_de, lam)),
         }
-        for n_de, f_de, n_nu, f_nu in rows
+        for f_de, f_nu in ((2000, 100), (20, 1), (20, 2), (6, 0))
     ]  # fmt: skip
 
 
@@ -427,9 +401,8 @@ def _table_2(splits: Splits) -> list[dict[str, Any]]:
     rows = []
     for name in SPLITS:
         counts: Counts = getattr(splits, name)
-        values = counts.whole_rows.values
         for column, target in enumerate(("all", *counts.targets)):
-            here = values[:, column] > 0
+            here = counts.whole_rows.values[:, column] > 0
             row = {"split": name, "target": target, "types": int(here.sum()), "contexts": int(counts.totals[column])}
             if name == "test":
                 row["unseen_share"] = float((splits.seen == 0)[here].mean()) if here.any() else 0.0
