@@ -34,7 +34,7 @@ LOCKED := $(PIP) --require-hashes --requirement
 	@touch $@
 
 test: check unit  ## all checks and the tests of the product, with few examples of each property
-test-all: thorough oldest  ## beside these: many examples, a real browser, Spark, kills, damaged files, the oldest versions
+test-all: thorough oldest  ## beside these: many examples, the pages in a browser, Spark, kills, damaged files, the oldest versions
 
 check: .venv/installed  ## formatting, lint, types and import directions
 	$(BIN)/ruff format --check --quiet .

@@ -37,17 +37,14 @@ LONGEST = (
     "test_kills",
     "test_tune",
 )
-SECOND_STAGE = ("browser",)  # fixtures whose tests `make test` leaves out
 
 
 def pytest_collection_modifyitems(config, items):
-    """Mark tests by Hypothesis and those of the second stage; begin with the longest files."""
+    """Mark tests by Hypothesis and those that need a large download; begin with the longest files."""
     few = config.getoption("--hypothesis-profile") == "few"
     for item in items:
         if "MUTANT_UNDER_TEST" in os.environ:
             item._nodeid = item.nodeid  # mutmut 3.8 reads the name under which older versions of pytest had it
-        if set(SECOND_STAGE) & set(getattr(item, "fixturenames", ())):
-            item.add_marker("harness")
         if any("Stanford NER" in str(mark.kwargs.get("reason")) for mark in item.iter_markers("skipif")):
             item.add_marker("trust")  # a download of 475 MB
         test = getattr(item, "obj", None)
@@ -59,7 +56,7 @@ def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     """A real browser without a window, whose downloads go to the folder `browser.downloads`."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import shutil
 import threading
 import time
 from contextlib import contextmanager
@@ -15,21 +14,14 @@ import pytest
 import raregram as rg
 
 pytest.importorskip("fastapi", reason="FastAPI is not installed: pip install 'raregram[serve]'")
-webdriver = pytest.importorskip(
-    "selenium.webdriver", reason="selenium is not installed: pip install 'raregram[test]'"
-)
-MISSING = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
-if MISSING:
-    reason = f"{', '.join(MISSING)} is not installed: apt-get install chromium chromium-driver"
-    pytest.skip(reason, allow_module_level=True)
+pytest.importorskip("selenium", reason="selenium is not installed: pip install 'raregram[test]'")
 
-import uvicorn  # noqa: E402
-from selenium.webdriver.chrome.service import Service  # noqa: E402
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
+import uvicorn
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
-from raregram.serve.app import create_app  # noqa: E402
-from raregram.serve.limits import Limits  # noqa: E402
+from raregram.serve.app import create_app
+from raregram.serve.limits import Limits
 
 TEXT = "She said that the talks in Rome with Ann were good and that Bob was in Oslo"
 WORDS = TEXT.split()
@@ -78,26 +70,6 @@ def running(*models, **limits):
 def service(models):
     with running(*models, max_bytes=3_000_000) as url:
         yield url
-
-
-@pytest.fixture(scope="session")
-def downloads(tmp_path_factory):
-    return tmp_path_factory.mktemp("downloads")
-
-
-@pytest.fixture(scope="session")
-def browser(downloads, tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
-                     "--disable-background-networking", "--disable-component-update", "--window-size=1200,900",
-                     f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):  # fmt: skip
-        options.add_argument(argument)
-    options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
 
 
 @pytest.fixture
@@ -241,7 +213,7 @@ def test_hostile_text_is_shown_as_text(page):
     assert page.execute_script("return window.hacked") is None
 
 
-def test_an_uploaded_text_is_ranked_searched_and_saved(page, models, tmp_path, downloads):
+def test_an_uploaded_text_is_ranked_searched_and_saved(page, models, tmp_path):
     file = tmp_path / "new.txt"
     file.write_text(TEXT + " =1+1 in Rome")
     click(page, "#tab-rank")
@@ -254,7 +226,7 @@ def test_an_uploaded_text_is_ranked_searched_and_saved(page, models, tmp_path, d
     at(page, "#rank-search").send_keys("in")
     wait_for(lambda: all("in" in text.lower() for text in seen(page, "#rank-rows td.text:not(.note)")))
     click(page, "#download")
-    saved = wait_for(lambda: [file for file in downloads.glob("ranking-LOC.csv") if file.stat().st_size])[0]
+    saved = wait_for(lambda: [file for file in page.downloads.glob("ranking-LOC.csv") if file.stat().st_size])[0]
     with saved.open(newline="") as stream:
         table = list(csv.DictReader(stream))
     assert len(table) == len(seen(page, "#rank-rows tr"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import time
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -47,32 +46,11 @@ def test_words_are_nowhere_in_the_html():
     assert Tags(html).tags == Tags(page(*with_lines())).tags
 
 
-webdriver = pytest.importorskip(
-    "selenium.webdriver", reason="selenium is not installed: pip install 'raregram[test]'"
-)
-MISSING = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
-in_browser = pytest.mark.skipif(
-    bool(MISSING), reason=f"{', '.join(MISSING)} is not installed: apt-get install chromium chromium-driver"
-)
+pytest.importorskip("selenium", reason="selenium is not installed: pip install 'raregram[test]'")
 
-from selenium.webdriver.chrome.service import Service  # noqa: E402
 from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
-                     "--disable-background-networking", "--disable-component-update",
-                     f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):  # fmt: skip
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
 
 
 @pytest.fixture
@@ -150,7 +128,6 @@ def rows_of(kind, table):
     return some.filter(pc.is_null(some["repeats"]))
 
 
-@in_browser
 def test_the_page_shows_the_table_and_a_click_opens_the_lines(sea):
     comparison, lines = with_lines()
     table = rows_of("positive", comparison.table)
@@ -181,7 +158,6 @@ def test_the_page_shows_the_table_and_a_click_opens_the_lines(sea):
     assert seen(sea, "#row dd")[0].replace(MINUS, "-") == f"{row['conservative']:+.2f}".replace("+0.00", "0.00")
 
 
-@in_browser
 def test_hostile_words_are_text(show):
     comparison, lines = with_lines(hostile(1))
     page = show(comparison, lines, width=390)
@@ -197,7 +173,6 @@ def test_hostile_words_are_text(show):
     assert HOSTILE[0] in at(page, "#names").text
 
 
-@in_browser
 @pytest.mark.harness
 def test_any_measure_sorts(sea):
     at(sea, "#kinds [data-kind=all]").click()
@@ -217,7 +192,6 @@ def test_any_measure_sorts(sea):
     assert values[0] < 0
 
 
-@in_browser
 @pytest.mark.harness
 def test_filters_choose_rows(sea):
     table = compared().table
@@ -241,7 +215,6 @@ def test_filters_choose_rows(sea):
     assert "No row fits" in at(sea, "#grid").text
 
 
-@in_browser
 @pytest.mark.harness
 def test_a_row_without_lines_says_so_and_an_empty_comparison_is_shown(show):
     page = show(compared(), {})
@@ -250,7 +223,6 @@ def test_a_row_without_lines_says_so_and_an_empty_comparison_is_shown(show):
     assert seen(page, "#status") == ["0 of 0 rows"]
 
 
-@in_browser
 @pytest.mark.harness
 def test_a_repeat_leads_to_what_it_repeats(sea):
     at(sea, "#repeats").click()
@@ -260,7 +232,6 @@ def test_a_repeat_leads_to_what_it_repeats(sea):
     assert seen(sea, "#row h2") == [row["repeats"] for row in compared() if row["ngram"] == repeat]
 
 
-@in_browser
 @pytest.mark.harness
 def test_the_keyboard_is_enough(sea):
     def press(*keys):
@@ -294,7 +265,6 @@ def test_the_keyboard_is_enough(sea):
     assert active(sea) in shown[5:]
 
 
-@in_browser
 @pytest.mark.harness
 def test_labels_of_the_plot_do_not_overlap_and_open_rows(show):
     page = show(*large())
@@ -316,7 +286,6 @@ def test_labels_of_the_plot_do_not_overlap_and_open_rows(show):
     assert seen(page, "#grid tr[aria-selected=true] bdi") == [label["text"]]
 
 
-@in_browser
 @pytest.mark.harness
 def test_a_large_table_is_drawn_row_by_row(show):
     comparison, lines = large(MOST_ROWS + 500)
@@ -331,7 +300,6 @@ def test_a_large_table_is_drawn_row_by_row(show):
     assert last[0].is_displayed()
 
 
-@in_browser
 @pytest.mark.harness
 def test_a_phone_shows_all_of_it(show):
     page = show(*with_lines(), width=390, height=844)
@@ -349,7 +317,6 @@ def test_a_phone_shows_all_of_it(show):
     assert at(page, "#plot canvas").size["height"] > 200
 
 
-@in_browser
 @pytest.mark.harness
 def test_the_theme_follows_the_system_until_it_is_chosen(sea):
     theme = "return [document.documentElement.dataset.theme, getComputedStyle(document.body).backgroundColor]"
