@@ -90,8 +90,6 @@ class Tally:
 
 def make_input(subject: Any, number: int, seed: int) -> tuple[str, bytes]:
     """Return the name and the content of an input, always the same for a number and a seed."""
-    from reliability.mutations import strange_table
-
     rng = random.Random(f"{subject.name} {seed} {number}")
     names = list(subject.files)
     file, percent = divmod(number, 101)
@@ -100,10 +98,6 @@ def make_input(subject: Any, number: int, seed: int) -> tuple[str, bytes]:
         return names[file], whole[: len(whole) * percent // 100]
     name = rng.choice(names)
     data = subject.files[name]
-    if subject.columns and rng.random() < 0.4:
-        data = strange_table(list(subject.columns), rng)
-        if rng.random() < 0.7:
-            return name, data
     for _ in range(rng.choice([1, 1, 2])):
         data = rng.choice(subject.mutations)(data, rng)
     return name, data

@@ -1,9 +1,11 @@
-"""Ways to damage a file: blind ones for every format, and some that know the structure of text and of tables."""
+"""Ways to damage a file: blind ones for every format, and some that know the structure of text.
+
+Tables whose columns have other types than they should are those of `tests/test_combinations.py`.
+"""
 
 from __future__ import annotations
 
 import io
-import json
 import random
 import re
 from collections.abc import Callable
@@ -113,54 +115,6 @@ def pack(data: bytes, compression: str) -> bytes:
 BLIND: tuple[Mutation, ...] = (flip_bits, flip_bits, change_block, change_block, cut)
 TEXT: tuple[Mutation, ...] = (*BLIND, shuffle_lines, *[insert_hostile] * 3, encode_again, change_line_ends)
 JSON: tuple[Mutation, ...] = (*TEXT, *[replace_value] * 3, repeat_member)
-
-
-# Tables: columns of every type that are not what they should be
-
-TEXTS: list[Any] = ["a b c", "", " ", "x\u2028y z", "a\x00b c", "é ü", None]
-LISTS: list[Any] = [["a", "b", "in"], ["x y", ""], [], ["\u2028", None], None]
-BOUNDS = [0, 1, 2, 3, -1, 2**31, 2**62, None]
-NUMBERS: list[Any] = [0, 1, 5, 2**53, 2**53 + 1, -1, None]
-SPAN = {"start": pa.int64(), "end": pa.int64(), "label": pa.string()}
-TYPES: dict[str, list[pa.DataType]] = {
-    "text": [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.dictionary(pa.int32(), pa.string())],
-    "list": [pa.list_(pa.string()), pa.large_list(pa.large_string()), pa.list_(pa.binary())],
-    "number": [pa.int64(), pa.float64(), pa.decimal128(38, 2), pa.string()],
-}
-KINDS = {"items": "list", "text": "text", "id": "text", "spans": "spans", "f_nu": "number", "f_de": "number"}
-
-
-def strange_column(name: str, size: int, rng: random.Random) -> pa.Array:
-    kind = KINDS.get(name) or rng.choice(["text", "text", "list", "number"])
-    if rng.random() < 0.1:
-        return pa.nulls(size)
-    if kind == "spans":
-        fields = rng.sample(list(SPAN), rng.choice([3, 3, 3, 2]))
-        bounds = BOUNDS[:4] if rng.random() < 0.6 else BOUNDS
-        values: dict[str, list[Any]] = {"start": bounds, "end": bounds, "label": ["LOC", "O", ""]}
-        rows = [
-            [{field: rng.choice(values[field]) for field in fields} for _ in range(rng.randrange(3))]
-            for _ in range(size)
-        ]
-        return pa.array(rows, pa.list_(pa.struct([(field, SPAN[field]) for field in fields])))
-    if kind == "text" and rng.random() < 0.2:  # strings that are not UTF-8
-        raw = [rng.choice([b"a \xff b", b"\xc3", b"fine words", b"\xed\xa0\x80 a"]) for _ in range(size)]
-        return pa.Array.from_buffers(pa.string(), size, pa.array(raw, pa.binary()).buffers())
-    known = {"text": TEXTS, "list": LISTS, "number": NUMBERS}[kind]
-    chosen = [rng.choice(known if rng.random() < 0.2 else known[:3]) for _ in range(size)]
-    plain = pa.array(chosen, {"list": pa.list_(pa.string()), "text": pa.string()}.get(kind, pa.int64()))
-    return plain.cast(rng.choice(TYPES[kind]), safe=False)
-
-
-def strange_table(names: list[str], rng: random.Random) -> bytes:
-    """Return a sound Parquet file whose columns are not what they should be."""
-    size = rng.choice([1, 2, 5])
-    chosen = [name for name in names if rng.random() < 0.8] or names[:1]
-    try:
-        table = pa.table([strange_column(name, size, rng) for name in chosen], names=chosen)
-        return parquet(table[: rng.choice([0, size, size, size])], compression=rng.choice(["none", "zstd", "gzip"]))
-    except pa.ArrowException:  # not everything can be made or written
-        return parquet(pa.table({"other": [json.dumps(chosen)]}))
 
 
 def parquet(table: pa.Table, **options: Any) -> bytes:

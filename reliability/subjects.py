@@ -57,7 +57,6 @@ class Subject:
     files: dict[str, bytes]  # name -> content of valid ones
     read: Callable[[Path, random.Random], None]
     mutations: Sequence[Mutation] = TEXT
-    columns: tuple[str, ...] = ()  # of a table; tables with strange columns are made as well
 
 
 # What is read
@@ -321,7 +320,6 @@ MUTATIONS: dict[str, Sequence[Mutation]] = {  # all others are text
     **dict.fromkeys(("spacy", "parquet", "context-parquet", "compressed", "archives", "counts", "models"), BLIND),
     **dict.fromkeys(("jsonl", "reuters-json", "settings", "results"), JSON),
 }
-COLUMNS = {"parquet": ("items", "text", "spans", "id"), "context-parquet": ("ngram", "label", "f_nu", "f_de")}
 NAMES = (*DOCUMENTS, *OTHERS)
 
 
@@ -331,5 +329,5 @@ def make_subjects(only: Sequence[str] = ()) -> list[Subject]:
     for name, files in {**DOCUMENTS, **OTHERS}.items():
         if not only or name in only:
             with suppress(ModuleNotFoundError):
-                found.append(Subject(name, files(), READERS[name], MUTATIONS.get(name, TEXT), COLUMNS.get(name, ())))
+                found.append(Subject(name, files(), READERS[name], MUTATIONS.get(name, TEXT)))
     return found

@@ -492,12 +492,13 @@ def comparable(value) -> object:
 
 @pytest.mark.harness
 @pytest.mark.parametrize("kind", VALUES, ids=str)
-@pytest.mark.parametrize("name", ["label", "ngram", "text", "items", "f_nu"])
+@pytest.mark.parametrize("name", ["label", "ngram", "text", "items", "f_nu", "spans", "id"])
 def test_columns_with_a_meaning_of_every_type_are_read_or_refused(tmp_path, monkeypatch, kind, name):
     """A label may be a list, an N-gram a dictionary: whatever cannot be is said in a sentence, by every command."""
     monkeypatch.chdir(tmp_path)
     trained("words", 1, "selective").save("m.rgm")
-    others = {} if name in ("text", "items") else {"ngram": ["a", "b"], "label": ["LOC", "O"], "f_de": [1, 2]}
+    others = {"ngram": ["a", "b"], "label": ["LOC", "O"], "f_de": [1, 2]}
+    others = {"text": {}, "items": {}, "spans": {"text": ["a", "b"]}, "id": {"text": ["a", "b"]}}.get(name, others)
     pq.write_table(pa.table({**others, name: pa.array(VALUES[kind], kind)}), "in.parquet")
     writers = {writer.read: writer for writer in SCORE_WRITERS}.values()  # one of each form
     commands = [("score", "m.rgm", "in.parquet", *writer.options, "-q") for writer in writers]
