@@ -95,7 +95,8 @@ bench: .venv-bench/rivals.json .venv/installed  ## everything measured side by s
 	-@$(BIN)/raregram fetch stanford-ner --quiet
 	$(BIN)/python -m benchmarks
 
-trust: .venv/installed .venv-bench/rivals.json mutants  ## before a release: rivals, a cluster, an hour of load, mutants (half a day)
+trust: .venv/installed .venv-bench/rivals.json  ## before a release: rivals, a cluster, an hour of load, mutants (half a day)
+	$(BIN)/python $(LOCKED) requirements/trust.txt
 	-@$(BIN)/raregram fetch stanford-ner --quiet
 	$(BIN)/python $(PYTEST) -m trust tests
 	$(BIN)/python -m reliability.crashes
@@ -104,6 +105,7 @@ trust: .venv/installed .venv-bench/rivals.json mutants  ## before a release: riv
 	$(BIN)/python -m reliability.versions
 	$(BIN)/python -m reliability.soak
 	$(BIN)/python -m reliability.fuzz --guided
+	$(MAKE) mutants
 
 mutants: .venv/installed  ## change the core in thousands of small ways and see whether the tests notice; SAMPLE=40: of each module
 	$(BIN)/python $(LOCKED) requirements/trust.txt

@@ -71,7 +71,7 @@ def sample(number: int) -> None:
     drawn = {}
     for record in find_records():
         names = sorted(codes_of(record))
-        drawn[record] = random.Random(f"7 {record.stem}").sample(names, min(number, len(names)))
+        drawn[record] = random.Random(f"7 {record.stem}").sample(names, min(40, len(names)))[:number]
     mutmut(*(name for names in drawn.values() for name in names))
     tallies = {record: [codes_of(record)[name] for name in names] for record, names in drawn.items()}
     for record, codes in tallies.items():
