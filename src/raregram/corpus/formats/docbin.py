@@ -2,65 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 
-from raregram.corpus.documents import (
-    LARGEST_WHOLE,
-    Location,
-    Options,
-    Row,
-    open_bytes,
-    read_whole,
-    spans_from_offsets,
-)
+from raregram.corpus.documents import Location, Options, Row, open_bytes, read_whole, spans_from_offsets
 from raregram.corpus.spacy import import_spacy
 from raregram.errors import FileError, InputError, RaregramError, is_unicode
-
-CHUNK = 1 << 20  # bytes unpacked at a time
 
 
 def read_docbin(path: str, options: Options) -> Iterator[Row]:
     """Yield the documents of a DocBin file; items are the strings between white space, as everywhere."""
     spacy = import_spacy()
-    with _damage_named(path), open_bytes(path) as stream:
-        content = read_whole(stream, path)
-        _check_size(content, path)
-        docs = spacy.tokens.DocBin().from_bytes(content)
-        del content
-        read = docs.get_docs(spacy.vocab.Vocab())
-    for number in itertools.count(1):
-        with _damage_named(path):
-            doc = next(read, None)
-            if doc is None:
-                return
+    try:
+        with open_bytes(path) as stream:
+            docs = spacy.tokens.DocBin().from_bytes(read_whole(stream, path))
+        for number, doc in enumerate(docs.get_docs(spacy.vocab.Vocab()), 1):
             offsets = [(entity.start_char, entity.end_char, entity.label_) for entity in doc.ents]
             location = Location(path, "document", number)
             if not all(map(is_unicode, (doc.text, *(label for _, _, label in offsets)))):
                 raise InputError(f"{location} is not valid Unicode")
-            row = Row(None, doc.text, spans_from_offsets(doc.text, offsets), location)
-        yield row
-
-
-@contextmanager
-def _damage_named(path: str) -> Iterator[None]:
-    """Turn whatever a foreign or broken file makes spaCy raise into one error that names the file."""
-    try:
-        yield
+            yield Row(None, doc.text, spans_from_offsets(doc.text, offsets), location)
     except RaregramError:
         raise
-    except Exception as error:  # its readers raise whatever they like
+    except Exception as error:  # spaCy's readers raise whatever they like
         raise FileError(f"{path} is not a DocBin file, or it is truncated or damaged") from error
-
-
-def _check_size(content: bytes, path: str) -> None:
-    """Refuse what unpacks to more than may be read as a whole, without keeping it."""
-    unpacker = zlib.decompressobj()
-    size, data = 0, content
-    while data and not unpacker.eof:
-        size += len(unpacker.decompress(data, CHUNK))
-        data = unpacker.unconsumed_tail
-        if size > LARGEST_WHOLE:
-            raise InputError(f"{path} unpacks to more than {LARGEST_WHOLE >> 20:,} MiB: split it")
