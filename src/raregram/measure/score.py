@@ -26,7 +26,7 @@ from raregram.counts.count import context_files
 from raregram.counts.encode import split_documents
 from raregram.counts.storage import is_raregram_file
 from raregram.counts.table import Counts, Ints
-from raregram.errors import InputError, ParameterError, RaregramWarning, must_be, name_some
+from raregram.errors import InputError, ParameterError, RaregramWarning, must_be
 from raregram.measure.results import Results
 from raregram.models.base import NO_KEY, Settings
 from raregram.models.model import Model, gather
@@ -141,8 +141,9 @@ def open_input(sources: Any, model: Model, options: Options, rename: Mapping[str
         is_running = options.format is None and not doubtful
         running = [path for path, kind in kinds.items() if kind == "text" and is_running]
         if doubtful:
+            more = f" and {len(doubtful) - 1:,} more" if len(doubtful) > 1 else ""
             warnings.warn(
-                f"{name_some(doubtful, 3)}: each line has {model.settings.n} items, as a context has, but they were "
+                f"{doubtful[0]}{more}: each line has {model.settings.n} items, as a context has, but they were "
                 "taken for running text: say so with --format text, or else --format contexts",
                 RaregramWarning,
                 stacklevel=3,
