@@ -12,8 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from raregram.counts import storage
-from raregram.counts.rows import SpanRows, from_boundary
-from raregram.counts.spans import Span
 from raregram.counts.storage import SpanTable
 from raregram.counts.table import Counts
 from raregram.errors import InputError, ParameterError, must_be, shorten
@@ -105,7 +103,6 @@ class Model:
         _check_shape(table.header, path)
         with storage.damage_named(path):
             rows = {part.span: part for part in table.parts}
-            _check_rows(settings, rows)
             return cls(ESTIMATORS[settings.estimator].build(settings, table.items, rows), calibration)
 
     def save(self, path: PathLike) -> None:
@@ -355,27 +352,6 @@ def _check_shape(header: Mapping[str, Any], path: PathLike) -> None:
             shape_function(header["shape"])
         except ParameterError as error:
             raise ParameterError(f"{path}: {error}") from error
-
-
-def _check_rows(settings: Settings, rows: Mapping[Span, SpanRows]) -> None:
-    """Raise `ValueError` for rows that no fit gives, in a file that someone made by hand."""
-    if not set(rows) <= set(ESTIMATORS[settings.estimator].required_spans(settings)):
-        raise ValueError("there are spans that the estimator does not have")
-    for span, part in rows.items():
-        if not _in_order(from_boundary(part.keys, settings.side)):
-            raise ValueError("rows are not in order")
-        times = settings.n if span.layer == "any" else 1  # an item at whatever position may be everywhere
-        if (part.values > np.array([settings.n_nu, settings.n_de, 1]) * [times, times, 1]).any():
-            raise ValueError("a frequency is above its total")
-
-
-def _in_order(keys: Codes) -> bool:
-    """Whether rows are sorted, and no two are equal."""
-    less = np.zeros(max(len(keys) - 1, 0), dtype=bool)
-    for column in keys.T[::-1]:
-        before, after = column[:-1], column[1:]
-        less = (before < after) | ((before == after) & less)
-    return bool(less.all())
 
 
 def gather(codes: Codes, keys: Codes, nearest: int) -> Codes:
