@@ -411,14 +411,28 @@ def test_padded_contexts_few_and_many(side, estimator):
     documents += [{"text": "in the Name of", "spans": []}] * 3
     counts = rg.count(documents, n=3, pad=True, side=side, spans=["suffixes:3", "shapes:3", "whole"])
     model = rg.fit(counts, "T", estimator)
-    for short in ("in", "Bern in", "", "in Rome of"):
+    for short in ("in", "He in", "", "in Rome of"):
         items = short.split()
-        pads = [""] * (3 - len(items))
-        padded = model.log_ratio([pads + items if side == "left" else items + pads])
-        np.testing.assert_array_equal(model.log_ratio([short]), padded)
+        (codes,) = model.encode([items])
+        assert (codes == MISSING).sum() == 3 - len(items)  # what is not there is no end of a document
+        expected = model.log_ratio(np.where(codes == MISSING, ABSENT, codes)[None, :])
+        np.testing.assert_array_equal(model.log_ratio([short]), expected)
         many = model.log_ratio([short] * 2 + ["He in Rome"] * 2000)
-        np.testing.assert_array_equal(many[:2], padded.repeat(2))
+        np.testing.assert_array_equal(many[:2], expected.repeat(2))
         np.testing.assert_array_equal(many[2:], model.log_ratio(["He in Rome"]).repeat(2000))
+        if items:
+            found = model.explain(short)
+            assert found.ngram == tuple(items)
+            np.testing.assert_array_equal(
+                [found.log_ratio, sum(term.value for term in found.terms)], expected.repeat(2)
+            )
+    ends = {
+        "left": [["", "", ""], ["", "", "He"], ["", "He", "in"]],
+        "right": [["He", "in", ""], ["in", "", ""], ["", "", ""]],
+    }
+    scored = rg.score(model, [{"text": "He in"}])["log_ratio"].to_pylist()
+    np.testing.assert_array_equal(model.log_ratio(ends[side]), scored)
+    np.testing.assert_array_equal([model.explain(context).log_ratio for context in ends[side]], scored)
     longer = model.log_ratio(["a b c d", "a b"] + ["a b c"] * 2000)[0]
     np.testing.assert_array_equal(longer, model.log_ratio(["b c d" if side == "left" else "a b c"])[0])
 

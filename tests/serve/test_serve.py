@@ -127,7 +127,9 @@ def contexts_of(model):
     """Return the context of every boundary of the text, the slow way; None where there is none."""
     s, items = model.settings, items_of(model)
     parts = [items[max(i - s.n, 0) : i] if s.side == "left" else items[i : i + s.n] for i in range(len(items) + 1)]
-    return [part if part or s.pad else None for part in parts]
+    pads = [[""] * (s.n - len(part)) if s.pad else [] for part in parts]
+    parts = [pad + part if s.side == "left" else part + pad for part, pad in zip(parts, pads, strict=True)]
+    return [part or None for part in parts]
 
 
 def post(client, route, **request):

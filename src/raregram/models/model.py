@@ -120,7 +120,9 @@ class Model:
         Args:
             ngrams: strings, lists of items, or an integer array (N-grams, n) of codes: indices into `items`, -1 for
                 any other item, -2 for none. Of an N-gram of more than n items, the n next to the boundary count.
-                One of fewer items is scored by these: what is not there has the factor 1.
+                One of fewer items is scored by these: what is not there has the factor 1. Where a document begins
+                or ends there, a model of padded contexts (`pad`) wants pads, which are empty strings in a list of
+                items: `["", "", "in"]`.
 
         For `mle` and `direct` it is minus infinity where f_nu is 0; for `mle`, infinite where f_de is 0, and
         NaN where both are 0; `smoothed` with lam = 0 is `mle`.
@@ -208,12 +210,10 @@ class Model:
             raise InputError("the N-gram has no items: there is nothing to explain")
         codes = self.encode([items])
         estimator = self._estimator_for(codes)
-        beyond = [PAD] * (s.n - len(items))
-        names = tuple([*beyond, *items] if s.side == "left" else [*items, *beyond])
-        terms = estimator.terms(names, codes[0])
-        if beyond and not s.pad:
-            first = len(beyond) if s.side == "left" else 0
-            names, terms = tuple(items), [part for term in terms if (part := term.within(first, len(items)))]
+        missing = [""] * (s.n - len(items))
+        names, first = ([*missing, *items], len(missing)) if s.side == "left" else ([*items, *missing], 0)
+        terms = [term.within(first, len(items)) for term in estimator.terms(tuple(names), codes[0])]
+        terms = [term for term in terms if term is not None]
         score = estimator.score(codes)
         log_ratio = float(self._calibrated(score, codes)[0])
         if self.calibration is not None:
@@ -222,7 +222,7 @@ class Model:
         if estimator.explains_interval:
             _, low, high = self._with_interval(estimator, codes, LEVEL.default)
             interval = float(low[0]), float(high[0])
-        return Explanation(names, s.target, str(s), log_ratio, tuple(terms), interval, s.conditions)
+        return Explanation(tuple(items), s.target, str(s), log_ratio, tuple(terms), interval, s.conditions)
 
     def parse(self, ngrams: NGramsLike, where: Where = nth_ngram) -> NGrams:
         """Split N-grams into items as this model wants them; they may have any length."""
@@ -237,10 +237,20 @@ class Model:
 
     def encode_rows(self, items: pa.Array, keys: Codes) -> Codes:
         """Return the codes of N-grams that are given as indices into some items: (N-grams, n); -1 for none."""
-        return gather(self.item_codes(items), keys, self.settings.nearest)
+        return gather(self._codes_of(items), keys, self.settings.nearest)
 
     def item_codes(self, items: pa.Array) -> Codes:
-        """Return the codes of items next to the boundary and elsewhere: (2, items + 1), the last for no item."""
+        """Return the codes of the items of documents, next to the boundary and elsewhere: (2, items + 1).
+
+        The last ones are for what is beyond the ends of a document: a pad, if the model is of padded contexts.
+        """
+        codes = self._codes_of(items)
+        if self.settings.pad:
+            codes[:, -1] = self._codes_of(pa.array([PAD]))[:, 0]
+        return codes
+
+    def _codes_of(self, items: pa.Array) -> Codes:
+        """Return the same, with `MISSING` as the last ones."""
         codes = encode_items(items, self.items)
         return self._with_shapes(codes, items.filter(pa.array(codes == ABSENT)))
 
@@ -299,16 +309,7 @@ class Model:
         both = np.stack([np.append(codes, np.int32(MISSING))] * 2)
         if len(unknown) and self.estimator.uses_shapes:
             both[:, :-1][:, codes == ABSENT] = self.estimator.encode_unknown(unknown)
-        if self.settings.pad:
-            both[:, -1] = self._pad_codes
         return both
-
-    @cached_property
-    def _pad_codes(self) -> Codes:
-        """The codes of a pad, next to the boundary and elsewhere."""
-        pad = pa.array([PAD])
-        code = encode_items(pad, self.items)
-        return np.ravel(self.estimator.encode_unknown(pad) if code[0] == ABSENT else (code, code))
 
     def _estimator_for(self, ngrams: NGramsLike) -> Estimator:
         """Return the estimator, prepared for many N-grams and from the second call on.
