@@ -212,8 +212,8 @@ class Model:
         estimator = self._estimator_for(codes)
         missing = [""] * (s.n - len(items))
         names, first = ([*missing, *items], len(missing)) if s.side == "left" else ([*items, *missing], 0)
-        terms = [term.within(first, len(items)) for term in estimator.terms(tuple(names), codes[0])]
-        terms = [term for term in terms if term is not None]
+        every = (term.within(first, len(items)) for term in estimator.terms(tuple(names), codes[0]))
+        terms = [term for term in every if term is not None]
         score = estimator.score(codes)
         log_ratio = float(self._calibrated(score, codes)[0])
         if self.calibration is not None:
