@@ -116,12 +116,6 @@ def test_numbers_are_categories(data):
     np.testing.assert_array_equal(trained_on_ints.decision_function(numbers.astype(float)), expected)
 
 
-def test_floats_that_are_not_whole_stay_apart():
-    X, y = [[0.5], [0.25], [0.5], [2.0]], [1, 0, 1, 0]
-    shell = FeatureSelectiveLR("product").fit(X, y)
-    assert sorted(shell.counts_.items.to_pylist()) == ["0.25", "0.5", "2"]
-
-
 def test_two_valued_labels_of_any_kind(data):
     X, y = data
     for values in (["no", "yes"], [0, 1], [-1, 1], [1.0, 2.0]):

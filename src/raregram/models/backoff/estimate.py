@@ -384,11 +384,10 @@ class Backoff(Estimator):
 
         for distance in range(n):
             of_shape, anywhere, here = self._unit_logs(distance)
-            if (
-                distance == n // 2
-            ):  # the rows of items at any position act at all distances: take the one in the middle
-                items = np.flatnonzero(self.anywhere)
-                add(spans.anywhere, of_shape[self.shape_codes[min(distance, 1)]][items], anywhere[items])
+            # The rows of items at any position act at all distances: judge them by the one in the middle.
+            if distance == n // 2:
+                seen = np.flatnonzero(self.anywhere)
+                add(spans.anywhere, of_shape[self.shape_codes[min(distance, 1)]][seen], anywhere[seen])
             if distance == 0:
                 here, of_shape = here + self.units.correction, of_shape + self.units.shape_correction
             items, shapes = self.words.units[distance].items, self.shapes.units[distance].items
