@@ -127,9 +127,8 @@ class Model:
         For `mle` and `direct` it is minus infinity where f_nu is 0; for `mle`, infinite where f_de is 0, and
         NaN where both are 0; `smoothed` with lam = 0 is `mle`.
         """
-        ngrams = _as_sequence(ngrams)
-        estimator = self._estimator_for(ngrams)
-        scored = (self._calibrated(estimator.score(codes), codes) for codes in self._parts(ngrams))
+        parts = self._parts(_as_sequence(ngrams))
+        scored = (self._calibrated(self.estimator.score(codes), codes) for codes in parts)
         return np.concatenate([np.empty(0), *scored])
 
     def _calibrated(self, log_ratio: Floats, codes: Codes) -> Floats:
@@ -184,15 +183,11 @@ class Model:
                 f"the estimator {self.settings.estimator!r} has no interval: an N-gram never seen would have none. "
                 "Fit 'backoff', 'product' or 'selective'"
             )
-        codes = self.encode(ngrams)
-        return self._with_interval(self._estimator_for(codes), codes, float(level))
-
-    def _with_interval(self, estimator: Estimator, codes: Codes, level: float) -> tuple[Floats, Floats, Floats]:
         found = [np.empty((3, 0))]
         factor = 1.0 if self.calibration is None else self.calibration.variance_factor
-        for part in self._parts(codes):
-            score = estimator.score(part)
-            margin = intervals.half_width(factor * estimator.variance(part), level)
+        for part in self._parts(_as_sequence(ngrams)):
+            score = self.estimator.score(part)
+            margin = intervals.half_width(factor * self.estimator.variance(part), float(level))
             middle, low, high = (self._calibrated(score + side * margin, part) for side in (0, -1, 1))
             # A calibrated ratio is the mean over contexts of like scores, which vary as before: most are below it.
             low = np.minimum(low, middle - margin)
@@ -209,18 +204,17 @@ class Model:
         if not items:
             raise InputError("the N-gram has no items: there is nothing to explain")
         codes = self.encode([items])
-        estimator = self._estimator_for(codes)
         missing = [""] * (s.n - len(items))
         names, first = ([*missing, *items], len(missing)) if s.side == "left" else ([*items, *missing], 0)
-        every = (term.within(first, len(items)) for term in estimator.terms(tuple(names), codes[0]))
+        every = (term.within(first, len(items)) for term in self.estimator.terms(tuple(names), codes[0]))
         terms = [term for term in every if term is not None]
-        score = estimator.score(codes)
+        score = self.estimator.score(codes)
         log_ratio = float(self._calibrated(score, codes)[0])
         if self.calibration is not None:
             terms.append(calibration_term(float(score[0]), log_ratio))
         interval = None
-        if estimator.explains_interval:
-            _, low, high = self._with_interval(estimator, codes, LEVEL.default)
+        if self.estimator.explains_interval:
+            _, low, high = self.with_interval(codes)
             interval = float(low[0]), float(high[0])
         return Explanation(tuple(items), s.target, str(s), log_ratio, tuple(terms), interval, s.conditions)
 
@@ -273,7 +267,7 @@ class Model:
 
     def _encode(self, ngrams: NGramsLike, where: Where) -> Codes:
         """Encode some N-grams; an error names the row."""
-        few = split_few(ngrams, self.settings.tokenizer) if self._is_prepared and 0 < len(ngrams) <= FEW else None
+        few = split_few(ngrams, self.settings.tokenizer) if 0 < len(ngrams) <= FEW and self._called_again else None
         if few is not None:
             return self._encode_few(few)
         texts = one_string_array(ngrams)
@@ -311,28 +305,17 @@ class Model:
             both[:, :-1][:, codes == ABSENT] = self.estimator.encode_unknown(unknown)
         return both
 
-    def _estimator_for(self, ngrams: NGramsLike) -> Estimator:
-        """Return the estimator, prepared for many N-grams and from the second call on.
-
-        Without tables every call goes through the whole vocabulary, which takes about as long as making them.
-        """
-        if len(ngrams) > len(self.items) or "_was_asked" in vars(self):
-            self.prepare()
-        if len(ngrams):
-            vars(self)["_was_asked"] = True
-        return self._prepared if self._is_prepared else self.estimator
-
     def prepare(self) -> None:
-        """Build the tables with which contexts are scored faster; `log_ratio` does it where it is called again."""
-        _ = self._prepared
-
-    @cached_property
-    def _prepared(self) -> Estimator:
-        return self.estimator.prepared()
+        """Make the tables with which N-grams are encoded and scored; otherwise the first calls do it."""
+        for _ in range(2):
+            self.log_ratio([["a"]])
 
     @property
-    def _is_prepared(self) -> bool:
-        return "_prepared" in vars(self)
+    def _called_again(self) -> bool:
+        """Whether N-grams were encoded before: then a dictionary of the vocabulary is worth its making."""
+        before = "_called" in vars(self)
+        vars(self)["_called"] = True
+        return before
 
     @cached_property
     def _encoder(self) -> Encoder:

@@ -279,11 +279,6 @@ class Backoff(Estimator):
 
     # --- score
 
-    def prepared(self) -> Backoff:
-        """Make the tables of single items, with which scoring is faster."""
-        _ = self.units
-        return self
-
     def score(self, codes: Codes) -> Floats:
         """Return the log ratio of each context."""
         p, total = self.settings.params, np.zeros(len(codes))
