@@ -700,3 +700,116 @@ def test_pairs_beyond_four_bytes_are_not_taken_for_others():
     assert table.keys.dtype == np.uint32
     codes = (parents * width + items)[:, None] + 2**32 * np.arange(1, 200)
     assert (table.find(*np.divmod(codes.ravel(), width)) == ABSENT).all()
+
+
+# --- what must hold for every table, with many examples in the second stage ---------------------------------------
+
+
+@pytest.mark.harness
+@settings(max_examples=60)
+@given(samples(), fits(), st.sampled_from([2, 7, 10**6]))
+def test_with_shapes_only_relative_frequencies_count(sample, how, times):
+    """At a fixed ridge ten times the corpus says the same; suffixes seen once are left out, so nothing is once."""
+    assume(how[1]["shapes"])
+    frequency = Counter((tuple(items), label) for items, label in zip(*sample, strict=True))
+    contexts = list({tuple(items): None for items in sample[0]})
+    columns = [[2 * frequency[items, label] for items in contexts] for label in ("T", None)]
+    models = [
+        rg.fit(
+            rg.Counts.from_ngrams(contexts, *(np.array(columns) * scale), target="T", **how[0]),
+            "T",
+            "backoff",
+            size=EVERYTHING,
+            **{**how[1], "longest": min(how[1]["longest"], len(contexts[0]))},
+        )
+        for scale in (1, times)
+    ]
+    np.testing.assert_allclose(models[0].log_ratio(contexts), models[1].log_ratio(contexts), atol=1e-4)
+
+
+@pytest.mark.harness
+@settings(max_examples=40)
+@given(samples(n=3), fits(n=3), st.data())
+def test_shapes_that_were_never_seen_change_nothing_at_all(sample, how, data):
+    """Longer suffixes of shapes say nothing about contexts whose shorter ones end the walk."""
+    fitting = {**how[1], "shapes": True, "longest": 1}
+    probes = probes_of(sample, data.draw)
+    ratios = [
+        fit(sample, ({**how[0], "spans": ["suffixes:1", f"shapes:{length}"]}, fitting)).log_ratio(probes)
+        for length in (1, 2, 3)
+    ]
+    literal = Literal(sample, {**how[0], "spans": ["shapes:3"]}, **fitting)
+    for row, items in enumerate(probes):
+        _, shapes = literal.outwards(items)
+        for length in (1, 2):
+            f_nu, f_de = literal.seen("suffix of shapes", tuple(shapes[: length + 1]))
+            if not f_nu and f_de <= 1:
+                assert ratios[length - 1][row] == ratios[length][row]
+
+
+def tables_with_more(sample, options, extra):
+    """A table, and the same with further copies of a context at the target."""
+    contexts, labels = sample
+    context, copies = extra
+    yield count(sample, **options)
+    yield count((contexts + [context] * copies, labels + ["T"] * copies), **options)
+
+
+def change_by_copies(sample, how, context, copies):
+    before, after = (
+        rg.fit(counts, "T", "backoff", size=EVERYTHING, **how[1]).log_ratio([context])[0]
+        for counts in tables_with_more(sample, how[0], (context, copies))
+    )
+    return after - before
+
+
+def once_elsewhere(literal, context):
+    """Whether a suffix is left out for having been seen once, and not at the target: then it counts as never seen."""
+    items, shapes = literal.outwards(context)
+    kinds = [("items", items), *([("shapes", shapes)] if literal.longest_shapes else [])]
+    lengths = range(2, len(context) + 1)
+    return any(
+        literal.seen(f"suffix of {kind}", tuple(names[:j])) == (0, 1) for kind, names in kinds for j in lengths
+    )
+
+
+@pytest.mark.harness
+@settings(max_examples=100)
+@given(samples(), fits(), st.integers(1, 5), st.data())
+def test_more_copies_at_the_target_never_lower_the_ratio(sample, how, copies, data):
+    """Without shapes an item that was never seen has the ratio 1, and may have less when it was seen once."""
+    context = data.draw(st.sampled_from(sample[0]))
+    fitting = {
+        **how[1],
+        "shapes": False,
+        "denominator": "complement",
+        "longest": min(how[1]["longest"], len(context)),
+    }
+    assume(not once_elsewhere(Literal(sample, how[0], **fitting), context))
+    assert change_by_copies(sample, (how[0], fitting), context, copies) >= -ROUNDING
+
+
+@pytest.mark.harness
+@settings(max_examples=100, derandomize=True)
+@given(samples(), st.sampled_from(SIDE.choices), st.sampled_from([0.5, 0.8, 1]), st.integers(1, 5), st.data())
+def test_more_copies_never_lower_the_ratio_with_shapes_either(sample, side, tau, copies, data):
+    """With the usual ridges, and whether or not the items were seen; a tiny tau could be an exception."""
+    context = data.draw(st.sampled_from(probes_of(sample, data.draw)))
+    n_de = sample[1].count(None)
+    fitting = {
+        "lam": 12 / n_de, "unit_lam": 120 / n_de, "tau": tau, "longest": len(context), "shapes": True,
+        "denominator": "complement",
+    }  # fmt: skip
+    how = ({"spans": ["suffixes:4", "shapes:4"], "side": side}, fitting)
+    assume(not once_elsewhere(Literal(sample, *how[:1], **fitting), context))
+    assert change_by_copies(sample, how, context, copies) >= -ROUNDING
+
+
+def test_many_pairs_in_one_bucket_are_all_found():
+    rng = np.random.default_rng(0)
+    codes = np.unique(rng.integers(0, 2**50, 30_000))
+    parents, items = np.divmod(codes, 1000)
+    table, order = PairTable.build(parents, items, 1000)
+    assert np.diff(table.begins).max() > 3  # buckets of several
+    np.testing.assert_array_equal(order[table.find(parents, items)], np.arange(len(codes)))
+    assert (table.find(parents + 2**41, items) == ABSENT).all()
