@@ -14,7 +14,6 @@ import gzip
 import multiprocessing
 import os
 import shutil
-import struct
 import subprocess
 import sys
 import tarfile
@@ -37,8 +36,6 @@ from benchmarks.measuring import GIGABYTE, MEGABYTE, RAREGRAM, parser, run_measu
 from reliability.mutations import PACKINGS, pack
 
 TIMEOUT = 1800.0  # seconds after which a command is ended
-CLAIMED = 2**40  # rows that a footer pretends to have
-MARK = 7_777_777  # a number of rows whose encoding stands nowhere else in a footer
 COUNT, SCORE = "count {} --out out", "score model.rgm {} --out out.parquet --quiet"
 
 
@@ -175,31 +172,6 @@ def many_context_labels(path: Path, scale: float) -> None:
 # Tables
 
 
-def false_footer(path: Path, scale: float) -> None:
-    pq.write_table(pa.table({"text": pa.nulls(MARK, pa.string())}), path)
-    data = path.read_bytes()
-    (size,) = struct.unpack("<I", data[-8:-4])
-    footer = data[-8 - size : -8].replace(varint(MARK), varint(CLAIMED))
-    path.write_bytes(data[: -8 - size] + footer + struct.pack("<I", len(footer)) + b"PAR1")
-
-
-def varint(number: int) -> bytes:
-    """Return a number as Parquet's footer has it."""
-    left, encoded = number << 1, b""
-    while left >> 7:
-        encoded += bytes([left & 0x7F | 0x80])
-        left >>= 7
-    return encoded + bytes([left])
-
-
-def repeated_text(length: int, rows: float, path: Path, scale: float) -> None:
-    """Write a small Parquet file whose rows all are one long string of its dictionary page."""
-    codes = pa.array(np.zeros(max(int(rows * scale), 2), np.int32))
-    texts = pa.DictionaryArray.from_arrays(codes, pa.array(["a " * int(length * scale)]))
-    options = {"compression": "zstd", "dictionary_pagesize_limit": 2**31 - 1}
-    pq.write_table(pa.table({"text": texts}), path, **options)
-
-
 def wide_csv(path: Path, scale: float) -> None:
     names, values = (",".join(f"{kind}{number}" for number in range(int(1_000_000 * scale))) for kind in "cv")
     path.write_text(f"ngram,f_nu,f_de,{names}\na b,1,2,{values}\n")
@@ -253,10 +225,6 @@ GIANTS = [
     Giant("a million labels", "d.parquet", many_labels, 2, "labels, such as", ONE),
     Giant("a million labels, one wanted", "d.parquet", many_labels, 2, command=f"{ONE} --targets L7"),
     Giant("a million labels of contexts", "c.tsv", many_context_labels, 2, "labels, such as"),
-    Giant("Parquet, a footer that claims 2**40 rows", "d.parquet", false_footer, 1, "d.parquet"),
-    Giant("Parquet, a dictionary page of 1.6 GB",
-          "d.parquet", partial(repeated_text, 800_000_000, 0), 1, "are packed into"),
-    Giant("Parquet, 100 rows of the same 20 MB", "d.parquet", partial(repeated_text, 10_000_000, 100), 3),
     Giant("a table of a million columns, CSV", "c.csv", wide_csv, 1, "no row may have more"),
     Giant("a table of 100,000 columns, Parquet", "c.parquet", wide_parquet, 4),
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from numbers import Real
@@ -11,10 +11,8 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from raregram.counts.rows import SpanRows
-from raregram.counts.table import LARGEST_TOTAL, Counts, Ints, compact
+from raregram.counts.table import LARGEST_TOTAL, Counts, Ints
 from raregram.errors import (
     InputError,
     MissingExtraError,
@@ -24,15 +22,15 @@ from raregram.errors import (
     must_be,
     shorten,
 )
-from raregram.models.calibration import Calibration, HeldOut, learn
+from raregram.models.calibration import Calibration, HeldOut, held_out, learn
 from raregram.models.fit import fit
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
 from raregram.models.registry import find_estimator
 from raregram.models.units import Product
 from raregram.options import CRITERION, LAM, SIZE, UNSEEN, Criterion, Unseen
-from raregram.text.ngrams import LONGEST_NGRAM, NGrams
-from raregram.text.vocabulary import ABSENT, MISSING, Codes
+from raregram.text.ngrams import LONGEST_NGRAM
+from raregram.text.vocabulary import Codes
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
@@ -48,7 +46,7 @@ TableEstimator: TypeAlias = Literal["selective", "product", "direct", "smoothed"
 
 TARGET = "target"
 LEAST_ROWS = 10  # of each class, to learn a calibration from
-NONE = "\x00"  # the item of a missing value; no category has this name
+NONE = "\x00"  # the category of missing values; no other has this name
 
 
 class FeatureSelectiveLR(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -59,7 +57,7 @@ class FeatureSelectiveLR(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
     likelihood ratio p(category | positive class) / p(category | negative class), estimated so that rare ones do not
     become extreme. Those with the highest scores are selected in each column, and the ratio of a row is the product
     of the ratios of its selected categories. All other categories have the factor 1, and so have categories that
-    were not in the training data and missing values.
+    were not in the training data.
 
     >>> X = [["red", "round"], ["red", "long"], ["green", "long"], ["green", None]]
     >>> y = ["apple", "apple", "bean", "bean"]
@@ -70,8 +68,9 @@ class FeatureSelectiveLR(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
     array([[-1.1,  0. ],
            [ 1.1,  0. ]])
 
-    Missing values (None, NaN, NaT, pandas' NA) are not there: such a value is not counted in its column, and says
-    nothing about its row. For "direct", "smoothed" and "mle", which know rows only as a whole, it is a category.
+    Missing values (None, NaN, NaT, pandas' NA) are a category of their column, as in scikit-learn's `OneHotEncoder`
+    and `TargetEncoder`: where they are more frequent in one class, they speak for it. In a column that had none in
+    the training data, a missing value is a category that was not in it.
 
     Args:
         estimator: "selective"; "product" uses all categories; "direct", "smoothed" and "mle" compare how often a row
@@ -141,8 +140,8 @@ class FeatureSelectiveLR(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
             y: their classes.
             sample_weight: how often each row counts, in whole numbers; None: once.
         """
-        for learned in ("classes_", "counts_", "rows_", "model_", "class_count_", "calibration_", "uncalibrated_"):
-            self.__dict__.pop(learned, None)
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
         return self._learn(X, y, None, sample_weight)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> FeatureSelectiveLR:
@@ -203,55 +202,46 @@ class FeatureSelectiveLR(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
         """Count the rows, add them to what there is, and fit the model once both classes were seen."""
         self._check_parameters()
         first = not hasattr(self, "counts_")
-        table = X
-        X, y = validate_data(self, X, y, reset=first, dtype=object, ensure_all_finite="allow-nan")
-        X = _values(table, X)
-        weight = _whole_weights(sample_weight, X)
-        X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
+        checked, y = validate_data(self, X, y, reset=first, dtype=object, ensure_all_finite="allow-nan")
+        weight = _whole_weights(sample_weight, checked)
+        counted = weight > 0
+        ngrams, y, weight = _as_ngrams(X, checked).filter(pa.array(counted)), y[counted], weight[counted]
         check_classification_targets(y)
         classes = np.unique(y if classes is None else classes) if first else self.classes_
         _check_two(classes, y)
-        positive, items = y == classes[1], _as_items(X)
-        frequencies = np.where(positive, weight, 0), np.where(positive, 0, weight)
-        more = self._count(items, *frequencies)
-        counts = more if first else self.counts_ + more
-        rows = self._count_rows(items, *frequencies, None if first else self.rows_)
-        n_all, n_positive = counts.totals.tolist()
-        class_count = np.array([n_all - n_positive, n_positive])
-        if class_count.all():
+        f_nu, f_de = np.where(y == classes[1], weight, 0), np.where(y == classes[1], 0, weight)
+        counts = _count(ngrams, f_nu, f_de, find_estimator(self.estimator).spans_to_count())
+        rows = None
+        if self.calibrate and _has_columns(self) and (first or self.rows_ is not None):
+            rows = _count(ngrams, f_nu, f_de, ["units", "whole"])
+        if not first:
+            counts, rows = self.counts_ + counts, None if rows is None else self.rows_ + rows
+        n_positive, n_negative = counts.sizes(TARGET)
+        if n_positive and n_negative:
             model = self._fit(counts)
-            self.calibration_, self.uncalibrated_ = self._learn_calibration(counts, rows)
+            self.calibration_, self.uncalibrated_ = self._learn_calibration(rows)
             self.model_: Model = replace(model, calibration=self.calibration_)
         # Only now, since a fit that failed may be called again.
         self.counts_: Counts = counts
         self.rows_: Counts | None = rows
         self.classes_: npt.NDArray[Any] = classes
-        self.class_count_ = class_count
+        self.class_count_ = np.array([n_negative, n_positive])
         return self
 
     def _check_parameters(self) -> None:
         """Raise unless the parameters are within their ranges; those of `raregram.fit` are checked there."""
-        _check_estimator(self.estimator)
+        estimator: str = self.estimator
+        if estimator == "backoff":
+            raise ParameterError(
+                "FeatureSelectiveLR does not take the estimator 'backoff', which goes from the item next to a "
+                "boundary outwards: columns of a table have no such order. Take 'selective' or 'product'; for words "
+                "next to a boundary use raregram.fit"
+            )
+        check_choice("estimator", "FeatureSelectiveLR", estimator, get_args(TableEstimator))
         check_count("folds", "FeatureSelectiveLR", self.folds, at_least=2)
         prior = self.prior
         if prior is not None and (isinstance(prior, bool) or not isinstance(prior, Real) or not 0 < prior < 1):
             raise must_be("prior", "FeatureSelectiveLR", "a number between 0 and 1, or None", prior)
-
-    @property
-    def _seed(self) -> int:
-        return 0 if self.random_state is None else self.random_state
-
-    def _count(self, items: NGrams, f_nu: Ints, f_de: Ints) -> Counts:
-        """Count rows; missing values are no categories of their columns."""
-        counts = _count(items, f_nu, f_de, find_estimator(self.estimator).spans_to_count())
-        return _without_missing(counts) if _has_columns(self) else counts
-
-    def _count_rows(self, items: NGrams, f_nu: Ints, f_de: Ints, before: Counts | None) -> Counts | None:
-        """Count whole rows, and add them to those before, if they are needed to calibrate; else None."""
-        if not self.calibrate or not _has_columns(self):
-            return None
-        more = _count(items, f_nu, f_de, ["units", "whole"])
-        return more if before is None else before + more
 
     def _fit(self, counts: Counts, ridge_times: float = 1.0) -> Model:
         """Fit the model to a table; in a part of it, a ridge that was given is as many rows as in the whole."""
@@ -263,36 +253,41 @@ class FeatureSelectiveLR(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
             size=self.size,
             lam=None if self.lam is None else self.lam * ridge_times,
             unseen=self.unseen,
-            seed=self._seed,
+            seed=self.random_state or 0,
         )
 
-    def _learn_calibration(self, counts: Counts, rows: Counts | None) -> tuple[Calibration | None, str]:
-        """Score each fold of the rows by a fit to the others, and learn a map; or return why there is none."""
+    def _learn_calibration(self, rows: Counts | None) -> tuple[Calibration | None, str]:
+        """Learn a map from the folds of the rows; or return why there is none."""
         if rows is None:
-            reason = "its ratios may be 0 or infinite" if self.calibrate else "calibrate is False"
-            return None, reason
-        n_positive, n_negative = counts.sizes(TARGET)
+            return None, "calibrate is False" if _has_columns(self) else "its ratios may be 0 or infinite"
+        n_positive, n_negative = rows.sizes(TARGET)
         if min(n_positive, n_negative) < LEAST_ROWS:
             found = f"there are {n_negative:,} rows of one class and {n_positive:,} of the other"
             return None, f"{found}; it takes {LEAST_ROWS} of each"
         try:
-            return learn(self._score_folds(counts, rows)), ""
+            return learn(self._score_folds(rows)), ""
         except InputError as error:
             return None, str(error)
 
-    def _score_folds(self, counts: Counts, rows: Counts) -> Iterator[HeldOut]:
-        """Score the rows of each fold by a fit to the others."""
-        items, frequencies = rows.whole_ngrams(), rows.frequencies(rows.whole_rows, TARGET)
-        for drawn_nu, drawn_de in _draw_folds(*frequencies, self.folds, self._seed):
-            here = drawn_nu + drawn_de > 0
-            some, f_nu, f_de = _take(items, here), drawn_nu[here], drawn_de[here]
-            if not len(f_nu):
+    def _score_folds(self, rows: Counts) -> Iterator[HeldOut]:
+        """Score the rows of each fold by a fit to the others.
+
+        Each occurrence of a row draws its fold. The draws depend on the frequencies of the distinct rows alone: not
+        on their order, nor on whether they came with weights.
+        """
+        generator, shares = np.random.default_rng(self.random_state or 0), np.full(self.folds, 1 / self.folds)
+        ngrams, frequencies = rows.whole_ngrams().lists(), rows.frequencies(rows.whole_rows, TARGET)
+        by_fold = [generator.multinomial(f, shares).T for f in frequencies]  # each (folds, distinct rows)
+        for f_nu, f_de in zip(*by_fold, strict=True):
+            drawn = f_nu + f_de > 0
+            if not drawn.any():
                 continue
-            rest = counts - self._count(some, f_nu, f_de)
+            fold = _count(ngrams.filter(pa.array(drawn)), f_nu[drawn], f_de[drawn], ["units", "whole"])
+            rest = rows - fold
             if not all(rest.sizes(TARGET)):
                 raise InputError("all rows of a class are in one fold")
-            model = self._fit(rest, counts.sizes(TARGET)[1] / rest.sizes(TARGET)[1])
-            yield HeldOut(model.log_ratio(_encode(model, some)), f_nu, f_de)
+            model = self._fit(rest, rows.sizes(TARGET)[1] / rest.sizes(TARGET)[1])
+            yield held_out(model, fold, short=False)
 
     def _log_odds(self, X: Any) -> Floats:
         """Return the logarithm of the odds of the positive class; no evidence (NaN) leaves the prior odds."""
@@ -307,7 +302,7 @@ class FeatureSelectiveLR(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
         """Return the codes of rows."""
         check_is_fitted(self, "model_")
         checked = validate_data(self, X, reset=False, dtype=object, ensure_all_finite="allow-nan")
-        return _encode(self.model_, _as_items(_values(X, checked)))
+        return self.model_.encode(_as_ngrams(X, checked))
 
 
 def _has_columns(classifier: FeatureSelectiveLR) -> bool:
@@ -318,17 +313,6 @@ def _has_columns(classifier: FeatureSelectiveLR) -> bool:
 # Behind the class, since scikit-learn wraps `transform` for `set_output` when a class is made, and hides conditions.
 for _name in ("transform", "fit_transform"):
     setattr(FeatureSelectiveLR, _name, available_if(_has_columns)(getattr(FeatureSelectiveLR, _name)))
-
-
-def _check_estimator(name: str) -> None:
-    """Raise unless an estimator is one for tables."""
-    if name == "backoff":
-        raise ParameterError(
-            "FeatureSelectiveLR does not take the estimator 'backoff', which goes from the item next to a boundary "
-            "outwards: columns of a table have no such order. Take 'selective' or 'product'; for words next to a "
-            "boundary use raregram.fit"
-        )
-    check_choice("estimator", "FeatureSelectiveLR", name, get_args(TableEstimator))
 
 
 def _whole_weights(sample_weight: Any, X: npt.NDArray[Any]) -> Ints:
@@ -344,45 +328,9 @@ def _whole_weights(sample_weight: Any, X: npt.NDArray[Any]) -> Ints:
     return np.asarray(weight, dtype=np.int64)
 
 
-def _count(items: NGrams, f_nu: Ints, f_de: Ints, spans: Sequence[str]) -> Counts:
+def _count(ngrams: pa.Array, f_nu: Ints, f_de: Ints, spans: list[str]) -> Counts:
     """Count rows of categories; a category is what it is, and not split."""
-    return Counts.from_ngrams(items.lists(), f_nu, f_de, target=TARGET, spans=spans, tokenize="whitespace")
-
-
-def _encode(model: Model, items: NGrams) -> Codes:
-    """Return the codes of rows; a missing value that is no category of the model is none at all."""
-    codes = model.encode(items.lists())
-    missing = np.asarray(pc.equal(items.items, NONE)).reshape(codes.shape)
-    codes[missing & (codes == ABSENT)] = MISSING
-    return codes
-
-
-def _take(items: NGrams, rows: npt.NDArray[np.bool_]) -> NGrams:
-    """Return some rows."""
-    n = len(items.items) // len(rows)
-    return NGrams.of_length(items.items.filter(pa.array(np.repeat(rows, n))), n)
-
-
-def _draw_folds(f_nu: Ints, f_de: Ints, folds: int, seed: int) -> Iterator[tuple[Ints, Ints]]:
-    """Draw a fold for each occurrence of each distinct row; yield the frequencies in each fold.
-
-    The draws depend on the frequencies alone: not on the order of the rows, nor on whether they came with weights.
-    """
-    generator, shares = np.random.default_rng(seed), np.full(folds, 1 / folds)
-    in_folds = [generator.multinomial(frequency, shares) for frequency in (f_nu, f_de)]  # (distinct rows, folds)
-    return zip(in_folds[0].T, in_folds[1].T, strict=True)
-
-
-def _without_missing(counts: Counts) -> Counts:
-    """Return a table without the rows of missing values; these are still among all contexts."""
-    code = pc.index(counts.items, NONE).as_py()
-    if code < 0:
-        return counts
-    there = [(part, (part.keys != code).all(axis=1)) for part in counts.rows.values()]
-    items, parts = compact(
-        counts.items, [SpanRows(part.span, part.keys[kept], part.values[kept]) for part, kept in there]
-    )
-    return counts.with_rows(parts, items)
+    return Counts.from_ngrams(ngrams, f_nu, f_de, target=TARGET, spans=spans, tokenize="whitespace")
 
 
 def _check_two(classes: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
@@ -400,54 +348,46 @@ def _check_two(classes: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
         raise ValueError(f"y has the class {others[0]!r}, but the classes are {names[0]!r} and {names[1]!r}")
 
 
-def _values(X: Any, checked: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the values of a table column by column, since one array for all makes floats of large integers.
+def _as_ngrams(table: Any, X: npt.NDArray[Any]) -> pa.Array:
+    """Return the rows as lists of categories, which are named by their values, so 1 and 1.0 are the same.
 
     Args:
-        X: as it was given.
-        checked: the same as an array, which is returned if X is no table.
+        table: as it was given. It is read by columns, since one array for all makes floats of large integers.
+        X: the same as an array.
     """
-    if hasattr(X, "iloc"):  # pandas
-        columns = [X.iloc[:, place].tolist() for place in range(checked.shape[1])]
-    elif hasattr(X, "get_columns"):  # Polars
-        columns = [column.to_list() for column in X.get_columns()]
-    elif isinstance(X, pa.Table | pa.RecordBatch):
-        columns = [column.to_pylist() for column in X.columns]
+    rows, columns = X.shape
+    if columns > LONGEST_NGRAM:
+        raise InputError(f"X has {columns:,} columns; this classifier takes at most {LONGEST_NGRAM:,}")
+    if hasattr(table, "iloc"):  # pandas
+        values = [table.iloc[:, column].tolist() for column in range(columns)]
+    elif hasattr(table, "get_columns"):  # Polars
+        values = [column.to_list() for column in table.get_columns()]
+    elif isinstance(table, pa.Table | pa.RecordBatch):
+        values = [column.to_pylist() for column in table.columns]
     else:
-        return checked
-    return np.column_stack([np.fromiter(column, dtype=object, count=len(checked)) for column in columns])
-
-
-def _as_items(X: npt.NDArray[Any]) -> NGrams:
-    """Return the rows as contexts: a category is named by its value, so 1 and 1.0 are the same."""
-    if X.shape[1] > LONGEST_NGRAM:
-        raise InputError(f"X has {X.shape[1]:,} columns; this classifier takes at most {LONGEST_NGRAM:,}")
+        values = X.T.tolist()
     category = lru_cache(maxsize=None, typed=True)(_category)  # most values come again
     try:
-        items = pa.array(list(map(category, X.ravel().tolist())), pa.string())
+        items = pa.array([category(value) for row in zip(*values, strict=True) for value in row], pa.string())
     except TypeError as error:
         raise InputError(f"X holds a value that cannot be a category: {error}") from None
     except UnicodeEncodeError as error:
         raise InputError(f"X holds a string that is not valid Unicode: {shorten(error.object)}") from None
-    return NGrams.of_length(items, X.shape[1])
+    return pa.ListArray.from_arrays(np.arange(rows + 1, dtype=np.int32) * columns, items)
 
 
 def _category(value: Any) -> str:
     """Return the name of a category, `NONE` for a missing value."""
     if isinstance(value, str):
         return NONE + value if value.startswith(NONE) else value
-    if _is_missing(value):
+    try:
+        missing = value is None or bool(value != value)  # noqa: PLR0124 - NaN and NaT
+    except TypeError:  # pandas' NA, of which nothing is true or false
+        missing = True
+    if missing:
         return NONE
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
     if isinstance(value, bool | np.bool_) or (isinstance(value, float | np.floating) and float(value).is_integer()):
         return str(int(value))
     return str(value)
-
-
-def _is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN, NaT or pandas' NA, which alone does not know whether it is itself."""
-    try:
-        return value is None or bool(value != value)  # noqa: PLR0124 - NaN
-    except TypeError:
-        return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import pickle
@@ -43,55 +42,40 @@ def load_counts(path):
     return counts
 
 
-LOADERS = [(rg.Model.load, "good.rgm"), (load_counts, "good.counts"), (load_counts, "good.parquet")]
+LOADERS = {"good.rgm": rg.Model.load, "good.counts": load_counts, "good.parquet": load_counts}
 
 
-@pytest.mark.parametrize(("load", "name"), LOADERS)
-@pytest.mark.parametrize("percent", range(0, 100, 3))
-def test_a_truncated_file_is_refused(files, tmp_path, load, name, percent):
-    whole = (files / name).read_bytes()
-    path = tmp_path / "cut.rgm"
-    path.write_bytes(whole[: len(whole) * percent // 100])
-    with pytest.raises(FileError, match=r"cut\.rgm .*truncated or damaged"):
-        load(path)
+@pytest.mark.parametrize("name", LOADERS)
+def test_a_truncated_file_is_refused(files, tmp_path, name):
+    whole, path = (files / name).read_bytes(), tmp_path / "cut"
+    for percent in range(0, 100, 3):
+        path.write_bytes(whole[: len(whole) * percent // 100])
+        with pytest.raises(FileError, match=r"cut .*truncated or damaged"):
+            LOADERS[name](path)
 
 
 @settings(max_examples=300)
-@given(st.sampled_from(LOADERS), st.integers(0, 10**6), st.integers(0, 7))
-def test_a_flipped_bit_is_an_error_or_changes_nothing(files, tmp_path_factory, loader, place, bit):
-    load, name = loader
+@given(st.sampled_from(list(LOADERS)), st.floats(0, 1, exclude_max=True), st.integers(0, 7))
+def test_a_flipped_bit_is_an_error_or_changes_nothing(files, tmp_path_factory, name, place, bit):
     data = bytearray((files / name).read_bytes())
-    data[place % len(data)] ^= 1 << bit
+    data[int(place * len(data))] ^= 1 << bit
     path = tmp_path_factory.mktemp("flipped") / name
     path.write_bytes(data)
     try:
-        loaded = load(path)
+        loaded = LOADERS[name](path)
     except FileError as error:
         assert name in str(error)  # noqa: PT017 - an error is one of two right answers
     else:  # the bit was in a part of the file that says nothing, such as the name of the writer
-        original = load(files / name)
         loaded.save(path)
-        original.save(path.with_name("again"))
+        LOADERS[name](files / name).save(path.with_name("again"))
         assert path.read_bytes() == path.with_name("again").read_bytes()
-
-
-@pytest.mark.parametrize("name", ["good.rgm", "good.counts"])
-def test_a_changed_frequency_is_noticed(files, tmp_path, name):
-    batches, metadata = read_arrow(files / name)
-    place = batches[0].schema.names.index("f_nu" if name == "good.rgm" else "total")
-    values = batches[0].column(place).to_numpy().copy()
-    values[0] += 1
-    forged = batches[0].set_column(place, batches[0].schema.field(place), pa.array(values))
-    write_arrow([forged, *batches[1:]], metadata, tmp_path / "forged")
-    with pytest.raises(FileError, match="forged is damaged or was altered"):
-        (rg.Model.load if name == "good.rgm" else load_counts)(tmp_path / "forged")
 
 
 def read_arrow(path):
     """Return the record batches of a file, and the metadata of the last one."""
     reader = pa.ipc.open_file(path)
     batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
-    return batches, reader.get_batch_with_custom_metadata(len(batches) - 1).custom_metadata
+    return batches, dict(reader.get_batch_with_custom_metadata(len(batches) - 1).custom_metadata)
 
 
 def write_arrow(batches, metadata, path):
@@ -101,88 +85,100 @@ def write_arrow(batches, metadata, path):
         writer.write_batch(batches[-1], custom_metadata=metadata)
 
 
-def header_of(path):
-    return json.loads(pq.ParquetFile(path).metadata.metadata[storage.METADATA_KEY])
+def with_value(batch, column, value):
+    """Change the first value of a column."""
+    values = [value, *batch.column(column).to_pylist()[1:]]
+    return batch.set_column(column, batch.schema.field(column), pa.array(values, batch.schema.field(column).type))
 
 
-def write_with_header(table, header, path):
-    pq.write_table(table.replace_schema_metadata({storage.METADATA_KEY: json.dumps(header)}), path)
+def with_word(batch, word):
+    """Change the first word of the vocabulary."""
+    items = batch.column(2).values
+    changed = pa.array([word, *items.dictionary.to_pylist()[1:]])
+    codes = pa.DictionaryArray.from_arrays(items.indices, changed)
+    return batch.set_column(2, batch.schema.field(2), pa.ListArray.from_arrays(batch.column(2).offsets, codes))
 
 
-def rewrite_header(source, target, change, digest=True):
-    """Write a file with another header, whose digest is right or that of the old one."""
-    batches, metadata = read_arrow(source)
+CHANGES = {
+    "a frequency": lambda batches: [with_value(batches[0], 3, 7), *batches[1:]],
+    "no frequency": lambda batches: [with_value(batches[0], 3, None), *batches[1:]],
+    "a word": lambda batches: [with_word(batch, "aa") for batch in batches],
+    "a row less": lambda batches: [batches[0].slice(1), *batches[1:]],
+    "a batch less": lambda batches: batches[1:],
+    "two batches exchanged": lambda batches: [batches[1], batches[0], *batches[2:]],
+}
+
+
+@pytest.mark.parametrize("name", ["good.rgm", "good.counts"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_careless_edit_is_noticed(files, tmp_path, name, change):
+    batches, metadata = read_arrow(files / name)
+    write_arrow(CHANGES[change](batches), metadata, tmp_path / "edited")
+    with pytest.raises(FileError, match=r"edited is .*damaged"):
+        LOADERS[name](tmp_path / "edited")
+
+
+@pytest.mark.parametrize("key", ["columns", "digest", "header", "batches"])
+def test_a_changed_header_is_noticed_when_a_file_is_opened(files, tmp_path, key):
+    batches, metadata = read_arrow(files / "good.counts")
     head = json.loads(metadata[storage.METADATA_KEY])
-    change(head)
-    text = json.dumps(head)
-    right = hashlib.sha256(text.encode()).hexdigest()
-    old = metadata[storage.HEADER_DIGEST]
-    write_arrow(batches, {storage.METADATA_KEY: text, storage.HEADER_DIGEST: right if digest else old}, target)
-
-
-def test_changed_settings_are_noticed(files, tmp_path):
-    change = lambda head: head["header"].update(lam=0.5)  # noqa: E731
-    rewrite_header(files / "good.rgm", tmp_path / "forged.rgm", change, digest=False)
-    with pytest.raises(FileError, match="was altered"):
-        rg.Model.load(tmp_path / "forged.rgm")
-
-
-def test_a_newer_format_asks_for_a_newer_raregram(files, tmp_path):
-    rewrite_header(files / "good.rgm", tmp_path / "new.rgm", lambda head: head.update(version=99))
-    with pytest.raises(FileError, match=r"new\.rgm has format version 99; this raregram reads up to 4"):
-        rg.Model.load(tmp_path / "new.rgm")
+    head[key] = {**head[key], "pad": True} if key == "header" else head[key][1:]
+    write_arrow(batches, {**metadata, storage.METADATA_KEY: json.dumps(head)}, tmp_path / "edited")
+    for read in (rg.Counts.load, storage.read_header):
+        with pytest.raises(FileError, match="edited is damaged or was altered"):
+            read(tmp_path / "edited")
 
 
 @pytest.mark.parametrize(
-    ("load", "name", "command"), [(rg.Model.load, "good.rgm", "fit"), (load_counts, "good.counts", "count")]
+    ("version", "message"),
+    [(99, "version 99; this raregram reads up to 5"), (4, "version 4, which .* with `raregram {command}`")],
 )
-def test_an_older_format_names_the_command_that_makes_a_new_file(files, tmp_path, load, name, command):
-    rewrite_header(files / name, tmp_path / "old", lambda head: head.update(version=1))
-    with pytest.raises(FileError, match=rf"old has format version 1, which .* with `raregram {command}`"):
-        load(tmp_path / "old")
+def test_another_format_version_is_refused_with_what_to_do(files, tmp_path, version, message):
+    for name, command in (("good.rgm", "fit"), ("good.counts", "count")):
+        batches, metadata = read_arrow(files / name)
+        head = {**json.loads(metadata[storage.METADATA_KEY]), "version": version}
+        write_arrow(batches, {**metadata, storage.METADATA_KEY: json.dumps(head)}, tmp_path / "old")
+        with pytest.raises(FileError, match="old has format " + message.format(command=command)):
+            LOADERS[name](tmp_path / "old")
 
 
-@pytest.mark.parametrize("header", [None, [], {}, {"version": 2}, {"version": "x", "kind": "model"}, 7])
+@pytest.mark.parametrize("header", [None, [], {}, {"version": 2}, {"version": 5}, {"version": "x"}, 7])
 def test_a_strange_header_is_refused(files, tmp_path, header):
-    write_with_header(pq.read_table(files / "good.parquet"), header, tmp_path / "odd.rgm")
-    with pytest.raises(FileError, match=r"odd\.rgm"):
-        rg.Model.load(tmp_path / "odd.rgm")
-
-
-def test_rows_out_of_order_are_no_model(files, tmp_path):
-    table = storage.read(files / "good.rgm", "model")
-    turned = [replace(part, keys=part.keys[::-1], values=part.values[::-1]) for part in table.parts]
-    storage.write(tmp_path / "turned.rgm", replace(table, parts=turned))
-    with pytest.raises(FileError, match=r"turned\.rgm .*truncated or damaged"):
-        rg.Model.load(tmp_path / "turned.rgm")
+    table = pq.read_table(files / "good.parquet")
+    pq.write_table(table.replace_schema_metadata({storage.METADATA_KEY: json.dumps(header)}), tmp_path / "odd")
+    for load in (rg.Model.load, rg.load):
+        with pytest.raises(FileError, match="odd"):
+            load(tmp_path / "odd")
 
 
 def test_rows_in_any_order_are_the_same_table(files, tmp_path, counts):
     table = pq.read_table(files / "good.parquet")
-    backwards = table.take(pa.array(range(len(table)))[::-1])
-    write_with_header(backwards, header_of(files / "good.parquet"), tmp_path / "reversed.counts")
+    about = pq.ParquetFile(files / "good.parquet").metadata.metadata
+    backwards = table.take(pa.array(np.arange(len(table))[::-1])).replace_schema_metadata(about)
+    pq.write_table(backwards, tmp_path / "reversed.counts")
     assert rg.Counts.load(tmp_path / "reversed.counts") == counts
 
 
 def test_each_kind_of_file_is_told_from_the_other(files, tmp_path):
-    with pytest.raises(FileError, match=r"good\.counts is a raregram counts file, expected a model file"):
-        rg.Model.load(files / "good.counts")
-    with pytest.raises(FileError, match=r"good\.rgm is a raregram model file, expected a counts file"):
-        rg.Counts.load(files / "good.rgm")
     pq.write_table(pa.table({"x": [1]}), tmp_path / "other.parquet")
-    with pytest.raises(FileError, match=r"other\.parquet is a Parquet or Arrow file, but not one"):
-        rg.Model.load(tmp_path / "other.parquet")
     feather.write_feather(pa.table({"x": [1]}), tmp_path / "other.arrow")
-    for load in (rg.Model.load, rg.Counts.load, storage.read_header):
-        with pytest.raises(FileError, match=r"other\.arrow is a Parquet or Arrow file, but not one"):
-            load(tmp_path / "other.arrow")
-    with pytest.raises(FileError, match=r"nowhere\.rgm does not exist"):
-        rg.Model.load(tmp_path / "nowhere.rgm")
-    with pytest.raises(FileError, match="not a raregram file"):
-        rg.Model.load(tmp_path)
+    for load, path, message in (
+        (rg.Model.load, files / "good.counts", "is a raregram counts file, expected a model file"),
+        (rg.Counts.load, files / "good.rgm", "is a raregram model file, expected a counts file"),
+        (rg.Model.load, tmp_path / "other.parquet", "is a Parquet or Arrow file, but not one"),
+        (rg.Counts.load, tmp_path / "other.arrow", "is a Parquet or Arrow file, but not one"),
+        (storage.read_header, tmp_path / "other.arrow", "is a Parquet or Arrow file, but not one"),
+        (rg.Model.load, tmp_path / "nowhere.rgm", "does not exist"),
+        (rg.Model.load, tmp_path, "is not a raregram file"),
+    ):
+        with pytest.raises(FileError, match=f"{path.name} {message}"):
+            load(path)
 
 
-def test_a_failed_write_leaves_the_old_file_and_no_draft(model, files, tmp_path, monkeypatch):
+# --- writing -----------------------------------------------------------------------------------------------------
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_other(model, tmp_path, monkeypatch):
     path = tmp_path / "kept.rgm"
     model.save(path)
     before = path.read_bytes()
@@ -197,16 +193,15 @@ def test_a_failed_write_leaves_the_old_file_and_no_draft(model, files, tmp_path,
     assert os.listdir(tmp_path) == ["kept.rgm"]  # noqa: PTH208 - hidden files count
 
 
-def test_a_missing_folder_is_named(model, tmp_path):
-    with pytest.raises(FileError, match=r"the folder .*nowhere does not exist"):
-        model.save(tmp_path / "nowhere" / "x.rgm")
-
-
-def test_links_are_followed(model, tmp_path):
+def test_links_are_followed_and_permissions_kept(model, tmp_path):
     (tmp_path / "link.rgm").symlink_to(tmp_path / "real.rgm")
-    model.save(tmp_path / "link.rgm")
-    assert (tmp_path / "link.rgm").is_symlink()
-    assert rg.Model.load(tmp_path / "real.rgm").settings == model.settings
+    for mode in (None, 0o600, 0o664, 0o444):
+        if mode is not None:
+            (tmp_path / "real.rgm").chmod(mode)
+        model.save(tmp_path / "link.rgm")
+        assert (tmp_path / "link.rgm").is_symlink()
+        assert rg.Model.load(tmp_path / "real.rgm").settings == model.settings
+        assert mode in (None, (tmp_path / "real.rgm").stat().st_mode & 0o777)
 
 
 def test_what_is_no_regular_file_is_written_to_and_not_replaced(model, tmp_path):
@@ -219,14 +214,20 @@ def test_what_is_no_regular_file_is_written_to_and_not_replaced(model, tmp_path)
     assert (tmp_path / "fifo").is_fifo()
     model.save("/dev/null")
     assert Path("/dev/null").is_char_device()
-    with pytest.raises(FileError, match="cannot write /dev/full: No space left on device"):
-        model.save("/dev/full")
-    with pytest.raises(FileError, match="it is a folder"):
-        model.save(tmp_path)
     assert sorted(os.listdir(tmp_path)) == ["fifo", "real.rgm"]  # noqa: PTH208 - hidden files count
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    for path, message in (
+        ("/dev/full", "cannot write /dev/full: No space left on device"),
+        (tmp_path, "it is a folder"),
+        (tmp_path / "a", "cannot write .*a: Too many levels of symbolic links"),
+        (tmp_path / "nowhere" / "x.rgm", "the folder .*nowhere does not exist"),
+    ):
+        with pytest.raises(FileError, match=message):
+            model.save(path)
 
 
-@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link"])
+@pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/1", "link"])
 def test_an_open_file_is_written_to_where_it_stands(tmp_path, name):
     """What was in a log before `--out /dev/stdout >> log` is still in it."""
     (tmp_path / "link").symlink_to("/dev/stdout")
@@ -240,67 +241,23 @@ def test_an_open_file_is_written_to_where_it_stands(tmp_path, name):
     assert rg.Counts.load(tmp_path / "table") == rg.Counts.from_contexts(["a b"], ["X"])
 
 
-def test_links_in_a_circle_are_named(model, tmp_path):
-    (tmp_path / "a").symlink_to("b")
-    (tmp_path / "b").symlink_to("a")
-    with pytest.raises(FileError, match=r"cannot write .*a: Too many levels of symbolic links"):
-        model.save(tmp_path / "a")
-    assert (tmp_path / "a").is_symlink()
-
-
-def test_a_file_keeps_its_permissions(model, tmp_path):
-    path = tmp_path / "secret.rgm"
-    for mode in (0o600, 0o664, 0o444):
-        path.touch()
-        path.chmod(mode)
-        model.save(path)
-        assert path.stat().st_mode & 0o777 == mode
-
-
-def test_a_file_that_claims_more_rows_than_it_can_hold_is_refused_unread(files, tmp_path):
-    """Ten million equal rows take some kilobytes on disk, and a gigabyte in memory."""
-    table = pq.read_table(files / "good.parquet")
-    head = header_of(files / "good.parquet")
-    schema = table.schema.with_metadata({storage.METADATA_KEY: json.dumps(head)})
-    many = table.take(pa.array(np.zeros(1_000_000, np.int64)))
-    with pq.ParquetWriter(tmp_path / "bomb.counts", schema, compression="zstd") as writer:
-        for _ in range(10):
-            writer.write_table(many)
-    assert (tmp_path / "bomb.counts").stat().st_size < 1 << 18
-    with pytest.raises(
-        FileError, match=r"bomb\.counts claims 10,000,000 rows in .* bytes: it is damaged, or made to"
-    ):
-        rg.Counts.load(tmp_path / "bomb.counts")
-
-
-@pytest.mark.parametrize("part", ["totals", "rows", "negative", "spans", "shape", "no name"])
-def test_what_no_counting_gives_is_refused_even_with_the_right_digest(counts, tmp_path, part):
-    """A table that someone made by hand, with a digest that fits."""
-    rows = dict(counts.rows)
-    unit = rows["item", 0, 1]
-    forged = {
-        "totals": replace(counts, totals=counts.totals // 100),
-        "rows": counts.with_rows({**rows, unit.span: replace(unit, values=unit.values[:, ::-1])}.values()),
-        "negative": counts.with_rows({**rows, unit.span: replace(unit, values=-unit.values)}.values()),
-        "spans": replace(counts, n=3),
-        "shape": replace(counts, shape=None),
-        "no name": replace(counts, shape=0),
-    }[part]
-    forged.save(tmp_path / "forged.counts")
-    with pytest.raises(FileError, match=r"forged\.counts .*truncated or damaged"):
-        load_counts(tmp_path / "forged.counts")
+# --- rows --------------------------------------------------------------------------------------------------------
 
 
 def test_rows_are_read_when_they_are_needed(files, tmp_path, counts):
     """Damage in one span does not keep anybody from the others, and a table that is replaced stays what it was."""
     path = tmp_path / "t.counts"
+    batches, metadata = read_arrow(files / "good.counts")
+    write_arrow([with_value(batches[0], 3, 7), *batches[1:]], metadata, path)
+    damaged, first = rg.Counts.load(path), Span("item", 0, 1)
+    assert damaged.num_rows == counts.num_rows
+    assert np.array_equal(damaged.rows[counts.whole].values, counts.rows[counts.whole].values)
+    for read in (damaged.rows.__getitem__, lambda span: list(damaged.rows.stored.stream(span))):
+        with pytest.raises(FileError, match=r"t\.counts is damaged or was altered"):
+            read(first)
     shutil.copy(files / "good.counts", path)
-    head = storage.read_header(path)
-    assert rg.Counts.load(path).num_rows == counts.num_rows == sum(batch[2] for batch in head["batches"])
     loaded = rg.Counts.load(path)
-    assert counts.whole in loaded.rows
-    assert Span("item", 1, 2) in loaded.rows
-    assert Span("item", 0, 99) not in loaded.rows
+    assert first in loaded.rows
     with pytest.raises(KeyError):
         loaded.rows[Span("item", 0, 99)]
     rg.Counts.from_contexts(["a b"], ["X"]).save(path)
@@ -316,13 +273,12 @@ def test_a_table_may_be_written_over_itself(files, tmp_path, counts):
     assert path.read_bytes() == (files / "good.counts").read_bytes()
 
 
-@pytest.mark.parametrize("rows", [0, 1, 3, 7])
+@pytest.mark.parametrize("rows", [0, 1, 7])
 def test_the_file_does_not_depend_on_how_rows_come(counts, tmp_path, monkeypatch, rows):
-    monkeypatch.setattr(storage, "BATCH", 4)
+    monkeypatch.setattr(storage, "BATCH", 64)
     counts.save(tmp_path / "whole")
     stored = [counts.rows.stored[span] for span in counts.rows.stored]
-    size = rows or max(map(len, stored))
-    cut = [part[first : first + size] for part in stored for first in range(0, len(part), size)]
+    cut = [piece for part in stored for piece in part.cut(rows or len(part))]
     storage.write(tmp_path / "cut", replace(counts.as_table(), parts=cut))
     assert (tmp_path / "cut").read_bytes() == (tmp_path / "whole").read_bytes()
     assert load_counts(tmp_path / "cut") == counts

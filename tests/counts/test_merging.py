@@ -77,13 +77,6 @@ def test_streams_of_sorted_rows_are_merged(streams, size, side):
     assert rows == [(key, every.count(key)) for key in in_order(set(every))]
 
 
-def test_rare_spans_are_dropped_at_the_end(tmp_path):
-    one = count([["a", "b"], ["a", "b"], ["c", "b"]], ["LOC", None, None])
-    merged = Combined([one, one], [1, 1])
-    storage.write(tmp_path / "t", merged.table(min_count=3))
-    assert rg.Counts.load(tmp_path / "t") == (one + one).drop_rare(3)
-
-
 @given(corpora(n=4), st.sampled_from(["left", "right"]), st.integers(1, 5))
 def test_shorter_suffixes_add_up_the_longest(corpus, side, batch):
     """Whatever the batches are in which the longest ones come."""

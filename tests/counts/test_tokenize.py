@@ -18,7 +18,7 @@ from raregram.corpus.documents import Options
 from raregram.counts import storage
 from raregram.counts.count import ContextOptions, CountJob
 from raregram.counts.kernel import CountSettings
-from raregram.errors import FileError, InputError, ParameterError, RaregramWarning
+from raregram.errors import InputError, ParameterError, RaregramWarning
 from raregram.text.tokenize import Tokenizer
 from raregram.text.words import words_in
 
@@ -184,15 +184,6 @@ def test_letters_take_lower_alone():
         rg.count(docs, n=1, kind="letters", tokenize="words")
     with pytest.raises(ParameterError, match="tokenize='words' is for words"):
         rg.Counts.from_contexts(["ab"], ["X"], kind="letters", tokenize="words")
-
-
-def test_a_file_with_a_wrong_way_to_split_is_refused(tmp_path):
-    counts = rg.Counts.from_contexts(["a b", "b a"], ["X", None], lower=True)
-    table = counts.as_table()
-    for wrong in ({"tokenize": "spaces"}, {"lower": "yes"}, {"items": "letters", "tokenize": "words"}):
-        storage.write(tmp_path / "x.counts", replace(table, header={**table.header, **wrong}))
-        with pytest.raises(FileError, match=r"x\.counts is not a raregram file, or it is truncated or damaged"):
-            rg.Counts.load(tmp_path / "x.counts")
 
 
 def test_commands_split_what_is_scored_as_what_was_counted(tmp_path, run):

@@ -45,7 +45,9 @@ def expected_scores(model, items):
     s, scores = model.settings, {}
     for position in range(len(items) + 1):
         context = items[max(position - s.n, 0) : position] if s.side == "left" else items[position : position + s.n]
-        if context or s.pad:
+        if s.pad:
+            context = [""] * (s.n - len(context)) + context
+        if context:
             scores[position] = model.log_ratio([context])[0]
     return scores
 

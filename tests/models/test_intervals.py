@@ -9,7 +9,6 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 import raregram as rg
 from raregram.measure.synthetic import SyntheticCorpus
@@ -145,13 +144,6 @@ def test_the_interval_falls_a_little_short_where_it_cannot_know(name):
     assert all(0.85 <= covered < 0.95 for _, covered, *_ in found.values()), numbers_of(found)
 
 
-def test_the_bands_of_frequency_are_all_there():
-    source, spans, drawn = SOURCES["independent, few words"]
-    assert set(coverage(source, *fitted(source, spans), drawn)) == set(BANDS)
-    source, spans, drawn = SOURCES["dependent"]
-    assert set(coverage(source, *fitted(source, spans), drawn)) == set(BANDS)
-
-
 def test_the_interval_of_the_product_covers_the_true_ratio():
     """Where the items are independent, as the product takes them, and all were seen."""
     source = SyntheticCorpus.make(200, 3, seed=4)
@@ -161,12 +153,6 @@ def test_the_interval_of_the_product_covers_the_true_ratio():
     assert all(0.9 <= covered <= 0.99 for _, covered, *_ in found.values()), numbers_of(found)
     less = coverage(source, model, seen, MIXED, level=0.5)
     assert all(0.4 <= covered <= 0.7 for _, covered, *_ in less.values()), numbers_of(less)
-
-
-FITS = st.fixed_dictionaries(
-    {"estimator": st.sampled_from(ESTIMATORS), "lam": st.sampled_from([1e-5, 0.05, 2.0])},
-    optional={"denominator": st.sampled_from(["complement", "all"]), "size": st.integers(1, 4)},
-)
 
 
 NGRAMS = ["he walked in", "she walked in", "he said that", "we talked at", "Mr Smith said", "the old Bank"]
@@ -190,12 +176,6 @@ def test_more_data_makes_narrower_intervals(estimator):
     widths = widths_with_more_data([*NGRAMS, "she said in", "the walked at"], estimator, lam=1e-3, **options)
     assert (np.diff(widths, axis=0) < 0).all()
     assert (widths[-1, : len(NGRAMS)] < 0.35 * widths[0, : len(NGRAMS)]).all()
-
-
-def test_more_data_makes_narrower_intervals_where_a_prior_is_worth_as_much_as_before():
-    widths = widths_with_more_data(NGRAMS, "backoff", size=10**6)
-    assert (widths[-1] < widths[:-1]).all()
-    assert (widths[-1] < 0.35 * widths[0]).all()
 
 
 @pytest.mark.parametrize("spans", [["suffixes:2"], ["suffixes:2", "shapes:2"]])

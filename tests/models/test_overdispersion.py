@@ -64,7 +64,7 @@ def test_what_was_seen_often_is_left_as_it_is():
     seen_often = contexts(np.random.default_rng(2), 3_000, 0.1, 0.1, 50.0)
     found = learn_variance(halving, seen_often)
     assert found.half_count < 5
-    wrong = replace(seen_often, log_ratio=2 * seen_often.log_ratio)  # here the map is right
+    wrong = seen_often._replace(log_ratio=2 * seen_often.log_ratio)  # here the map is right
     assert learn_variance(halving, wrong).half_count > 200
 
 

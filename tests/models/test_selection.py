@@ -49,11 +49,6 @@ def test_the_formulas_by_hand():
         assert selection.scores(criterion, [3], [1], 5, 5)[0] == pytest.approx(value)
 
 
-def test_gss_is_signed_and_gss_abs_is_not():
-    np.testing.assert_allclose(selection.scores("gss", [4, 1], [1, 4], 5, 5), [0.15, -0.15])
-    np.testing.assert_allclose(selection.scores("gss_abs", [4, 1], [1, 4], 5, 5), [0.15, 0.15])
-
-
 @pytest.mark.parametrize(("f_nu", "f_de"), [(0, 3), (3, 0), (5, 3), (3, 5), (0, 0), (5, 5)])
 def test_chi2_printed_is_infinite_where_a_cell_is_empty(f_nu, f_de):
     assert selection.scores("chi2_printed", [f_nu], [f_de], 5, 5)[0] == np.inf
@@ -84,15 +79,6 @@ def test_random_depends_on_the_seed_alone():
     )
     # The stream of PCG64 is promised by NumPy; a selection made today must be the same tomorrow.
     np.testing.assert_allclose(first, [0.5118216247002567, 0.9504636963259353, 0.14415961271963373], rtol=1e-15)
-
-
-@pytest.mark.parametrize("criterion", selection.CRITERIA)
-def test_scores_have_the_shape_of_the_frequencies(criterion):
-    f_nu, f_de = np.array([[1, 2, 3], [0, 5, 4]]), np.array([[0], [2]])
-    table = selection.scores(criterion, f_nu, f_de, 5, 5)
-    assert table.shape == (2, 3)
-    if criterion != "random":
-        assert table[1, 2] == selection.scores(criterion, [4], [2], 5, 5)[0]
 
 
 def test_unknown_criterion_names_the_known_ones():

@@ -129,7 +129,9 @@ def contexts_of(model):
     """Return the items of TEXT and the context of every boundary, the slow way; None where there is none."""
     s, items = model.settings, model.settings.tokenizer.items(TEXT)
     parts = [items[max(i - s.n, 0) : i] if s.side == "left" else items[i : i + s.n] for i in range(len(items) + 1)]
-    return items, [part if part or s.pad else None for part in parts]
+    pads = [[""] * (s.n - len(part)) if s.pad else [] for part in parts]
+    parts = [pad + part if s.side == "left" else part + pad for part, pad in zip(parts, pads, strict=True)]
+    return items, [part or None for part in parts]
 
 
 def metric(client, name):

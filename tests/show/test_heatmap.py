@@ -54,7 +54,9 @@ def test_every_boundary_has_the_log_ratio_of_its_context(options, monkeypatch):
     for boundary, score in enumerate(scores):
         low, high = (boundary - s.n, boundary) if s.side == "left" else (boundary, boundary + s.n)
         context = items[max(low, 0) : high]
-        if not context and not s.pad:
+        pads = [""] * (s.n - len(context)) if s.pad else []
+        context = pads + context if s.side == "left" else context + pads
+        if not context:
             assert score is None
         else:
             assert score == model.log_ratio([context])[0]

@@ -17,10 +17,11 @@ import pyarrow as pa
 from raregram.counts.rows import SpanRows, add_up_suffixes, from_boundary, join_rows, row_bytes, stored_spans
 from raregram.counts.sorting import find_heads
 from raregram.counts.spans import Span, span_names
-from raregram.counts.storage import SpanTable, are_within, fold_names
+from raregram.counts.storage import SpanTable, fold_names
 from raregram.counts.table import (
     DROP_FOLDS,
     Counts,
+    Ints,
     check_total,
     check_without_folds,
     counts_columns,
@@ -50,13 +51,12 @@ class Combined:
         if self.subtracts or any(table.rows.chosen for table in tables):
             # Some items may be gone, with their rows or their fold; all that are left are in units.
             self._union, used = self.items, np.zeros(len(self.items), dtype=bool)
-            totals = self.totals.tolist()
             width = 1 + len(tables[0].targets)
-            fits = are_within(list(self.totals[:, None]), totals, width)
+            fits = can_be_counted(self.totals[None], self.totals, width)
             for span in self.spans:
                 for part in self.stream(span) if span.width == 1 else ():
                     used[part.keys] = True
-                    fits &= are_within(list(part.values.T), totals, width)
+                    fits &= can_be_counted(part.values, self.totals, width)
             used[encode_items(fold_names(len(self.folds)), self.items)] = True
             if not fits:
                 raise InputError("cannot subtract what was never added: the other table has more contexts")
@@ -118,6 +118,22 @@ class Combined:
                 f"cannot subtract what was never added: {items!r} at {part.span.describe()} "
                 f"({names[column]}) would have the frequency {groups[row, group, column]}"
             )
+
+
+def can_be_counted(values: Ints, totals: Ints, width: int) -> bool:
+    """Whether rows (rows, columns) can be those of contexts with these totals (columns,).
+
+    `width` columns are a group: frequencies in all and at each target, and, where there are document frequencies,
+    numbers of documents, sums of squares and of products with the documents' sizes.
+    """
+    limits = totals.reshape(-1, width)
+    groups = values.reshape(len(values), *limits.shape)
+    elsewhere = groups[:, :, :1] - groups  # than at each target
+    fits = (groups >= 0) & (groups <= limits) & (elsewhere >= 0)
+    fits[:, 0] &= elsewhere[:, 0] <= limits[0, 0] - limits[0]
+    # A span is in at most as many documents as it was seen.
+    growing = groups[:, [1, 0, 2, 3]] if len(limits) > 1 else groups
+    return bool(fits.all() and (np.diff(growing, axis=1) >= 0).all())
 
 
 class RowsAsTuples(Sequence[tuple[int, ...]]):

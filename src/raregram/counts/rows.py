@@ -15,9 +15,11 @@ whole. Those of a shorter suffix are not the sums of longer ones, so all spans a
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -43,27 +45,47 @@ class SpanRows:
         """Return some of the rows."""
         return SpanRows(self.span, self.keys[which], self.values[which])
 
+    def cut(self, size: int) -> Iterator[SpanRows]:
+        """Yield the rows, `size` at a time."""
+        return (self[first : first + size] for first in range(0, len(self), size))
+
+    def split(self, sizes: Sequence[int]) -> list[SpanRows]:
+        """Return the rows in parts of these sizes, which are views."""
+        return [self[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
+
     def at_least(self, least: int) -> SpanRows:
         """Return the rows that were seen so often."""
         keep = self.values[:, 0] >= least
         return self if keep.all() else self[keep]
 
 
-class StoredSpans(Protocol):
-    """The rows of the spans that a table stores, in memory or in a file."""
+class StoredSpans(Mapping[Span, SpanRows]):
+    """The rows of the spans that a table stores, each span in one or several parts, in memory or in a file."""
 
-    def __getitem__(self, span: Span) -> SpanRows: ...
-    def __contains__(self, span: object) -> bool: ...
-    def __iter__(self) -> Iterator[Span]: ...
-    def num_rows(self) -> int:
-        """Return the number of rows of all spans."""
+    parts: Mapping[Span, Sequence[Any]]
 
+    def __contains__(self, span: object) -> bool:
+        """Whether there is such a span, without reading it."""
+        return span in self.parts
+
+    def __iter__(self) -> Iterator[Span]:
+        """Yield the spans."""
+        return iter(self.parts)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    @abstractmethod
     def stream(self, span: Span) -> Iterator[SpanRows]:
-        """Yield the rows of a span, some at a time."""
+        """Yield the rows of a span, some at a time, without keeping them."""
+
+    @abstractmethod
+    def num_rows(self) -> int:
+        """Return the number of rows of all spans, without reading them."""
 
 
-class RowsInMemory:
-    """The stored rows by their spans, each in one or several parts, which are joined when the span is asked for."""
+class RowsInMemory(StoredSpans):
+    """The parts of a span are joined when it is asked for."""
 
     def __init__(self, parts: Iterable[SpanRows], spans: Iterable[Span] = (), columns: int = 0) -> None:
         self.parts: dict[Span, list[SpanRows]] = {span: [] for span in spans}
@@ -76,18 +98,10 @@ class RowsInMemory:
         self.parts[span] = [join_rows(span, self.parts[span], self.columns)]
         return self.parts[span][0]
 
-    def __contains__(self, span: object) -> bool:
-        """Whether there is such a span."""
-        return span in self.parts
-
-    def __iter__(self) -> Iterator[Span]:
-        """Yield the spans."""
-        return iter(self.parts)
-
     def stream(self, span: Span) -> Iterator[SpanRows]:
         """Yield the rows of a span, some at a time."""
         for part in self.parts[span]:
-            yield from (part[first : first + BATCH] for first in range(0, len(part), BATCH))
+            yield from part.cut(BATCH)
 
     def num_rows(self) -> int:
         """Return the number of rows of all spans."""

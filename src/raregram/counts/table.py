@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from raregram.corpus.labels import target_names
 from raregram.counts import storage
-from raregram.counts.rows import CountRows, RowsInMemory, SpanRows, StoredSpans, row_bytes, stored_spans, with_fold
+from raregram.counts.rows import CountRows, RowsInMemory, SpanRows, row_bytes, stored_spans, with_fold
 from raregram.counts.sorting import group_rows
-from raregram.counts.spans import Span, parse_spans, span_names, span_order, tuple_of, unit_spans
-from raregram.counts.storage import SpanTable, StoredRows, fold_names
+from raregram.counts.spans import Span, span_names, span_order, tuple_of, unit_spans
+from raregram.counts.storage import SpanTable, fold_names
 from raregram.errors import InputError, ParameterError, check_choice, check_count, must_be, name_some
-from raregram.options import DENOMINATOR, FOLDS, KIND, LOWER, MIN_COUNT, SAMPLES, SIDE, SPANS, TOKENIZE
+from raregram.options import DENOMINATOR, FOLDS, KIND, LOWER, MIN_COUNT, SIDE, SPANS, TOKENIZE
 from raregram.remote import PathLike
 from raregram.text.ngrams import NGrams, NGramsLike, Where, as_sequence, nth_ngram, parse_ngrams
 from raregram.text.tokenize import Tokenizer
@@ -177,19 +177,14 @@ class Counts:
         """Read a count file; raise `FileError` if it is not a whole one."""
         table = storage.read(path, "counts")
         with storage.damage_named(path):
-            counts = cls.from_table(table)
-            _check_sound(counts)
-            return replace(counts, known_digest=table.file_digest)
+            return replace(cls.from_table(table), known_digest=table.file_digest)
 
     @classmethod
     def from_table(cls, table: SpanTable) -> Counts:
         """Gather the rows of a table, which may come as a stream."""
         head = table.header
-        columns, stored = len(head["totals"]), cast("StoredSpans | None", table.stored)
-        if stored is None:
-            stored = RowsInMemory(table.parts, table.stored_spans, columns)
-        if set(stored) != set(table.stored_spans):
-            raise ValueError("the header does not fit the rows")
+        columns = len(head["totals"])
+        stored = table.stored or RowsInMemory(table.parts, table.stored_spans, columns)
         spans = [Span.from_columns(start, end, head["n"]) for start, end in head["spans"]]
         return cls(
             n=int(head["n"]),
@@ -494,31 +489,6 @@ def _pick(values: Ints, columns: list[int]) -> Ints:
     """Take columns of the last axis, zeros for column -1."""
     padded = np.concatenate([values, np.zeros((*values.shape[:-1], 1), np.int64)], axis=-1)
     return padded[..., columns]
-
-
-def _check_sound(counts: Counts) -> None:
-    """Raise `ValueError` for what no counting gives, in a file that someone made by hand."""
-    SIDE.check(counts.side, "a count")
-    counts.tokenizer.check("a count")
-    if counts.samples not in (None, *SAMPLES):
-        raise ValueError("such samples are not known")
-    shapes = [] if counts.shape is None else [counts.shape]
-    if not all(isinstance(name, str) for name in (*counts.targets, *shapes)):
-        raise ValueError("a name is no string")
-    units = parse_spans(["shapes:1" if shapes else "units"], counts.n, counts.side)
-    layers = {span.layer for span in units}
-    outside = [span for span in counts.spans if span.layer not in layers or span.stop > counts.n]
-    columns = counts_columns(counts.targets, counts.documents)
-    if outside or not set(units) <= set(counts.spans) or len(counts.totals) != len(columns):
-        raise ValueError("the header does not fit the rows")
-    check_total(int(counts.totals[0]))
-    named = (encode_items(fold_names(len(counts.folds)), counts.items) >= 0).all()
-    if counts.folds and not (named and np.array_equal(np.sum(counts.folds, axis=0), counts.totals)):
-        raise ValueError("the folds do not add up, or have no names")
-    storage.check_rows(list(counts.totals[:, None]), counts._header())
-    if not isinstance(counts.rows.stored, StoredRows):  # those are checked as they are read
-        for part in counts._stored_parts():
-            storage.check_rows(list(part.values.T), counts._header())
 
 
 def check_without_folds(counts: Counts) -> None:

@@ -6,6 +6,7 @@ context has as many items as there are.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,7 +26,7 @@ from raregram.counts.count import context_files
 from raregram.counts.encode import split_documents
 from raregram.counts.storage import is_raregram_file
 from raregram.counts.table import Counts, Ints
-from raregram.errors import InputError, ParameterError, must_be
+from raregram.errors import InputError, ParameterError, RaregramWarning, must_be
 from raregram.measure.results import Results
 from raregram.models.base import NO_KEY, Settings
 from raregram.models.model import Model, gather
@@ -132,12 +133,21 @@ def open_input(sources: Any, model: Model, options: Options, rename: Mapping[str
     paths = context_files(names)
     name = ", ".join("standard input" if path == STANDARD_INPUT else path for path in names)
     named = options.format is None and "ngram" in (rename or {})  # then a column of contexts is named
-    kinds = {path: CONTEXTS if named else kind_of(path, options, model.settings) for path in paths}
+    kinds, doubtful = (dict.fromkeys(paths, CONTEXTS), []) if named else _kinds_of(paths, options, model.settings)
     by_kind = {kind == CONTEXTS: path for path, kind in kinds.items() if kind}
     if len(by_kind) > 1:
         raise InputError(f"{by_kind[False]} holds documents and {by_kind[True]} contexts: score them one by one")
     if False in by_kind:
-        running = [path for path, kind in kinds.items() if kind == "text" and options.format is None]
+        is_running = options.format is None and not doubtful
+        running = [path for path, kind in kinds.items() if kind == "text" and is_running]
+        if doubtful:
+            more = f" and {len(doubtful) - 1:,} more" if len(doubtful) > 1 else ""
+            warnings.warn(
+                f"{doubtful[0]}{more}: each line has {model.settings.n} items, as a context has, but they were "
+                "taken for running text: say so with --format text, or else --format contexts",
+                RaregramWarning,
+                stacklevel=3,
+            )
         documents = read_documents(paths, options)
         return Input(name, [BOUNDARY_HEAD], None, documents, options.log, running)
     heads = []
@@ -154,21 +164,42 @@ def open_input(sources: Any, model: Model, options: Options, rename: Mapping[str
 
 def kind_of(path: str, options: Options, settings: Settings) -> str:
     """Return the format of a file: text whose lines all have n items is contexts, and an empty file has none."""
+    return _kind_and_lines(path, options, settings)[0]
+
+
+def _kinds_of(paths: Iterable[str], options: Options, settings: Settings) -> tuple[dict[str, str], list[str]]:
+    """Return the format of each file, and those that are text although each of their lines has n items.
+
+    A line of a text may have n items by chance. So they are contexts only if nothing else is there but contexts, and
+    of several files one has more than one line.
+    """
+    found = {path: _kind_and_lines(path, options, settings) for path in paths}
+    kinds = {path: kind for path, (kind, _) in found.items()}
+    lines = {path: number for path, (_, number) in found.items() if number}
+    others = {kind for path, kind in kinds.items() if kind and path not in lines}
+    are_text = others or (len(lines) > 1 and max(lines.values()) == 1)
+    if not lines or CONTEXTS in others or not are_text:
+        return kinds, []
+    return kinds | dict.fromkeys(lines, "text"), list(lines)
+
+
+def _kind_and_lines(path: str, options: Options, settings: Settings) -> tuple[str, int]:
+    """Return the format of a file, and the number of its lines if it is contexts by their length alone."""
     if options.format is not None:
-        return options.format
+        return options.format, 0
     if reads_once(path) or is_raregram_file(path):
-        return CONTEXTS
+        return CONTEXTS, 0
     found = recognise(path)
     if found != "text":
-        return found
+        return found, 0
     with open_bytes(path) as stream:
         sample = stream.read(SAMPLE).decode(errors="replace")
     lines = [line.rstrip("\r") for line in sample.split("\n")]
     whole = [line for line in (lines[:-1] if len(sample) >= SAMPLE else lines) if line.strip()]
     if not sample.strip():
-        return ""
+        return "", 0
     lengths = split_ngrams(pa.array(whole, pa.string()), settings.tokenizer).lengths
-    return CONTEXTS if whole and (lengths == settings.n).all() else found
+    return (CONTEXTS, len(whole)) if whole and (lengths == settings.n).all() else (found, 0)
 
 
 def _read_source(path: str, rename: Mapping[str, str] | None, log: ReadingLog) -> Iterator[Batch]:

@@ -211,10 +211,6 @@ class Estimator(ABC):
         """Return which contexts the model knows nothing of: their log ratio is 0, and stays so when calibrated."""
         return np.asarray(score == 0)
 
-    def prepared(self) -> Estimator:
-        """Return an estimator with all tables that make scoring faster; it takes more memory."""
-        return self
-
     @abstractmethod
     def terms(self, items: tuple[str, ...], codes: Codes) -> list[Term]:
         """Return the terms of one context, which add up to its log ratio."""
@@ -241,7 +237,7 @@ class Estimator(ABC):
     @property
     @abstractmethod
     def nbytes(self) -> int:
-        """Bytes in memory, all tables and items together, without what `prepared` adds."""
+        """Bytes in memory, all tables and items together, without what is made of them to score."""
 
     @property
     def vocabulary(self) -> pa.Array:

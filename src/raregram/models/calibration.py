@@ -31,7 +31,7 @@ import math
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -110,8 +110,7 @@ class Calibration:
         return log_on_grid(np.where(own > 0, np.exp((1 - own) * np.log(ratio) + own * x), ratio))
 
 
-@dataclass(frozen=True)
-class ShortContexts:
+class ShortContexts(NamedTuple):
     """Short contexts that recur in documents which were not in the fit of the model that scored them."""
 
     log_ratio: Floats  # before calibration
@@ -122,14 +121,21 @@ class ShortContexts:
     log_odds: Floats  # of the target, before anything is known
 
 
-@dataclass(frozen=True)
-class HeldOut:
+class HeldOut(NamedTuple):
     """Contexts that were not in the fit of the model that scored them."""
 
     log_ratio: Floats  # before calibration
-    f_nu: Ints  # how often each stands at the target
+    f_nu: Ints  # frequencies at the target
     f_de: Ints  # and elsewhere
     short: ShortContexts | None = None
+
+
+def held_out(model: Model, counts: Counts, short: bool = True) -> HeldOut:
+    """Score the whole N-grams of a count table that was not in the fit of a model; the model has no calibration."""
+    s, rows = model.settings, counts.rows[counts.whole]
+    log_ratio = model.log_ratio(model.encode_rows(counts.items, rows.keys))
+    f_nu, f_de = counts.frequencies(rows, s.target, s.denominator)
+    return HeldOut(log_ratio, f_nu, f_de, short_contexts(model, counts) if short else None)
 
 
 def learn(folds: Iterable[HeldOut], bounded: bool = True) -> Calibration:
@@ -137,18 +143,15 @@ def learn(folds: Iterable[HeldOut], bounded: bool = True) -> Calibration:
 
     Args:
         folds: the held-out contexts of each fold.
-        bounded: whether ratios are to be no stronger than so many contexts can support.
+        bounded: whether ratios are to be no stronger than the number of contexts can support.
     """
     parts = list(folds)
-    log_ratio, f_nu, f_de = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("log_ratio", "f_nu", "f_de")
-    )
+    log_ratio, f_nu, f_de = (np.concatenate([part[column] for part in parts]) for column in range(3))
     calibration = learn_map(log_ratio, f_nu, f_de, bounded)
     short = [part.short for part in parts if part.short is not None]
     if not short:
         return calibration
-    columns = ([getattr(part, field.name) for part in short] for field in fields(ShortContexts))
-    return learn_variance(calibration, ShortContexts(*map(np.concatenate, columns)))
+    return learn_variance(calibration, ShortContexts(*map(np.concatenate, zip(*short, strict=True))))
 
 
 def learn_map(log_ratio: Floats, f_nu: npt.ArrayLike, f_de: npt.ArrayLike, bounded: bool = True) -> Calibration:

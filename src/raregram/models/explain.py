@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from raregram import drawing
 
@@ -63,6 +64,19 @@ class Term:
             return None
         skipped = start + first - self.start
         return replace(self, start=start, end=end, items=self.items[skipped : skipped + end - start])
+
+
+class Row(NamedTuple):
+    """A term as it is shown."""
+
+    term: Term
+    head: str  # of the terms that begin here; "" where none begin
+    position: str
+    text: str
+    f_nu: str
+    f_de: str
+    value: str
+    change: tuple[str, str]  # what a suffix made of the ratio before it, and the ratio after it
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,19 +142,23 @@ class Explanation:
         Those of a back-off have heads between them, and a line that names the longest suffix. The last line says in
         plain words what it all means.
         """
-        texts = [self._text(term) for term in self.terms]
-        text_width = max(map(columns_of, texts))
-        count_width = max(4, *(len(f) for term in self.terms for f in _counts(term)))
-        (changes, ratio), heads, scale = _changes(self.terms), self._heads(), self._scale()
+        rows, scale = list(self._rows()), self._scale()
+        text_width = max(columns_of(row.text) for row in rows)
+        count_width = max(4, *(len(f) for row in rows for f in (row.f_nu, row.f_de)))
+        before, after = (
+            max(len(change) for change in column) for column in zip(*(row.change for row in rows), strict=True)
+        )
+        ratio = f"  {'ratio':^{before + 4 + after}}" if before else ""
         head = f"{'':>5}  {'':<{text_width}}  {'f_nu':>{count_width}}  {'f_de':>{count_width}}  {'term':>8}{ratio}"
         lines: list[Line] = [(head.rstrip(), None)]
-        for row, (term, text, change) in enumerate(zip(self.terms, texts, changes, strict=True)):
-            lines += [(heads[row], None)] if row in heads else []
-            padding = " " * (text_width - columns_of(text))
-            f_nu, f_de = (f"{f:>{count_width}}" for f in _counts(term))
-            bar = _bar(term.value / scale)
-            line = f"{_position(term):>5}  {text}{padding}  {f_nu}  {f_de}  {_value(term):>8}{change}  {bar}"
-            lines.append((line.rstrip(), term.value))
+        for row in rows:
+            lines += [(row.head, None)] if row.head else []
+            text = row.text + " " * (text_width - columns_of(row.text))
+            arrow = " -> " if row.change[0] else "    "
+            change = f"  {row.change[0]:>{before}}{arrow}{row.change[1]:<{after}}" if before else ""
+            counts = f"{row.f_nu:>{count_width}}  {row.f_de:>{count_width}}"
+            line = f"{row.position:>5}  {text}  {counts}  {row.value:>8}{change}  {_bar(row.term.value / scale)}"
+            lines.append((line.rstrip(), row.term.value))
         if {term.kind for term in self.terms} - {"item", "calibration"}:
             longest = self.longest()
             lines.append((f"longest suffix with evidence: {'none' if longest is None else longest.text}", None))
@@ -148,20 +166,30 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """Draw the same in a notebook."""
-        (changes, _), heads, scale = _changes(self.terms), self._heads(), self._scale()
         lines: list[drawing.Bar | str] = []
-        for row, (term, change) in enumerate(zip(self.terms, changes, strict=True)):
-            lines += [heads[row]] if row in heads else []
-            shown = (_position(term), self._text(term), *_counts(term), _value(term), " ".join(change.split()))
-            lines.append(drawing.Bar(*shown, share=term.value / scale, counts=term.selected))
+        for row in self._rows():
+            lines += [row.head] if row.head else []
+            shown = (row.position, row.text, row.f_nu, row.f_de, row.value, " -> ".join(filter(None, row.change)))
+            lines.append(drawing.Bar(*shown, share=row.term.value / self._scale(), counts=row.term.selected))
         return drawing.bars(self.headline(), lines)
 
-    def _heads(self) -> dict[int, str]:
-        """Return the heads between the terms of a back-off, by the index of the next term."""
-        kinds = {term.kind for term in self.terms}
-        sections = [_section(term, kinds) for term in self.terms]
-        first = [row for row, name in enumerate(sections) if row == 0 or name != sections[row - 1]]
-        return {row: HEADS[sections[row]] for row in first} if kinds != {"item"} else {}
+    def _rows(self) -> Iterator[Row]:
+        """Yield the terms as they are shown; those of a back-off with heads between them."""
+        kinds, last = {term.kind for term in self.terms}, ""
+        for term in self.terms:
+            section = term.kind
+            if term.prior is None:
+                section = "shape" if kinds & {"anywhere", "shape", "shapes"} else "item"
+            head, last = HEADS[section] if section != last and kinds != {"item"} else "", section
+            position = f"{term.start + 1}" if len(term.items) == 1 else f"{term.start + 1}-{term.end}"
+            f_nu, f_de = ("-" if f is None else f"{f:,}" for f in (term.f_nu, term.f_de))
+            if term.kind == "calibration":
+                position = f_nu = f_de = ""
+            value = "·" if not term.selected and term.value == 0 else f"{term.value:+.2f}"
+            change = ("", "")
+            if term.prior is not None:
+                change = show_ratio(_exp(term.prior)), show_ratio(_exp(term.prior + term.value))
+            yield Row(term, head, position, self._text(term), f_nu, f_de, value, change)
 
     def _scale(self) -> float:
         """Return the largest finite term."""
@@ -195,34 +223,6 @@ def visible(item: str) -> str:
     return shown if shown.strip() else "␣" * len(shown)
 
 
-def _position(term: Term) -> str:
-    if term.kind == "calibration":
-        return ""
-    return f"{term.start + 1}" if len(term.items) == 1 else f"{term.start + 1}-{term.end}"
-
-
-def _section(term: Term, kinds: set[str]) -> str:
-    """Return under which head a term of a back-off stands."""
-    if term.prior is not None:
-        return term.kind
-    return "shape" if kinds & {"anywhere", "shape", "shapes"} else "item"
-
-
-def _changes(terms: tuple[Term, ...]) -> tuple[list[str], str]:
-    """Say what each suffix made of the ratio before it, as a column with a head; without suffixes it has no width."""
-    pairs = [
-        ("", "", "")
-        if term.prior is None
-        else (show_ratio(_exp(term.prior)), " -> ", show_ratio(_exp(term.prior + term.value)))
-        for term in terms
-    ]
-    before, arrow, after = (max(len(pair[part]) for pair in pairs) for part in range(3))
-    if not arrow:
-        return [""] * len(terms), ""
-    shown = [f"  {pair[0]:>{before}}{pair[1]:<{arrow}}{pair[2]:<{after}}" for pair in pairs]
-    return shown, f"  {'ratio':^{before + arrow + after}}"
-
-
 def show_ratio(ratio: float) -> str:
     """Return a ratio with the digits that say something.
 
@@ -234,17 +234,6 @@ def show_ratio(ratio: float) -> str:
 
 def _exp(log_ratio: float) -> float:
     return math.exp(log_ratio) if not log_ratio > 709 else math.inf
-
-
-def _value(term: Term) -> str:
-    return "·" if not term.selected and term.value == 0 else f"{term.value:+.2f}"
-
-
-def _counts(term: Term) -> tuple[str, str]:
-    """Show both frequencies; a calibration has none."""
-    if term.kind == "calibration":
-        return "", ""
-    return "-" if term.f_nu is None else f"{term.f_nu:,}", "-" if term.f_de is None else f"{term.f_de:,}"
 
 
 def _bar(share: float) -> str:

@@ -12,7 +12,7 @@ from raregram.counts.engine import MEMORY_LIMIT
 from raregram.counts.table import Counts
 from raregram.errors import InputError, ParameterError, RaregramWarning, check_choice, check_count
 from raregram.models.base import Estimator, Settings
-from raregram.models.calibration import HeldOut, learn, short_contexts, warn_if_few
+from raregram.models.calibration import HeldOut, held_out, learn, warn_if_few
 from raregram.models.model import Model
 from raregram.models.registry import find_estimator
 from raregram.options import DENOMINATOR, ESTIMATOR, SEED, TAU, UNSEEN, Denominator, EstimatorName, Unseen
@@ -137,14 +137,11 @@ def _score_folds(counts: Counts, options: FitOptions, memory_limit: int) -> Iter
     targets = 0
     for fold in range(len(counts.folds)):
         rest = counts.of_folds([other for other in range(len(counts.folds)) if other != fold])
-        held_out = counts.of_folds([fold])
         n_de_rest = max(rest.sizes(target, options.denominator)[1], 1)
         settings = choose_settings(rest, options.with_ridge_times(n_de / n_de_rest), None)
-        model, rows = Model(found.fit(rest, settings, memory_limit)), held_out.rows[held_out.whole]
-        scores = model.log_ratio(model.encode_rows(held_out.items, rows.keys))
-        f_nu, f_de = held_out.frequencies(rows, settings.target, settings.denominator)
-        yield HeldOut(scores, f_nu, f_de, short_contexts(model, held_out))
-        targets += int(f_nu.sum())
+        scored = held_out(Model(found.fit(rest, settings, memory_limit)), counts.of_folds([fold]))
+        yield scored
+        targets += int(scored.f_nu.sum())
         if targets >= ENOUGH:
             return
 

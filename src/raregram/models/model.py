@@ -12,8 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from raregram.counts import storage
-from raregram.counts.rows import SpanRows, from_boundary
-from raregram.counts.spans import Span
 from raregram.counts.storage import SpanTable
 from raregram.counts.table import Counts
 from raregram.errors import InputError, ParameterError, must_be, shorten
@@ -105,7 +103,6 @@ class Model:
         _check_shape(table.header, path)
         with storage.damage_named(path):
             rows = {part.span: part for part in table.parts}
-            _check_rows(settings, rows)
             return cls(ESTIMATORS[settings.estimator].build(settings, table.items, rows), calibration)
 
     def save(self, path: PathLike) -> None:
@@ -120,14 +117,15 @@ class Model:
         Args:
             ngrams: strings, lists of items, or an integer array (N-grams, n) of codes: indices into `items`, -1 for
                 any other item, -2 for none. Of an N-gram of more than n items, the n next to the boundary count.
-                One of fewer items is scored by these: what is not there has the factor 1.
+                One of fewer items is scored by these: what is not there has the factor 1. Where a document begins
+                or ends there, a model of padded contexts (`pad`) wants pads, which are empty strings in a list of
+                items: `["", "", "in"]`.
 
         For `mle` and `direct` it is minus infinity where f_nu is 0; for `mle`, infinite where f_de is 0, and
         NaN where both are 0; `smoothed` with lam = 0 is `mle`.
         """
-        ngrams = _as_sequence(ngrams)
-        estimator = self._estimator_for(ngrams)
-        scored = (self._calibrated(estimator.score(codes), codes) for codes in self._parts(ngrams))
+        parts = self._parts(_as_sequence(ngrams))
+        scored = (self._calibrated(self.estimator.score(codes), codes) for codes in parts)
         return np.concatenate([np.empty(0), *scored])
 
     def _calibrated(self, log_ratio: Floats, codes: Codes) -> Floats:
@@ -182,15 +180,11 @@ class Model:
                 f"the estimator {self.settings.estimator!r} has no interval: an N-gram never seen would have none. "
                 "Fit 'backoff', 'product' or 'selective'"
             )
-        codes = self.encode(ngrams)
-        return self._with_interval(self._estimator_for(codes), codes, float(level))
-
-    def _with_interval(self, estimator: Estimator, codes: Codes, level: float) -> tuple[Floats, Floats, Floats]:
         found = [np.empty((3, 0))]
         factor = 1.0 if self.calibration is None else self.calibration.variance_factor
-        for part in self._parts(codes):
-            score = estimator.score(part)
-            margin = intervals.half_width(factor * estimator.variance(part), level)
+        for part in self._parts(_as_sequence(ngrams)):
+            score = self.estimator.score(part)
+            margin = intervals.half_width(factor * self.estimator.variance(part), float(level))
             middle, low, high = (self._calibrated(score + side * margin, part) for side in (0, -1, 1))
             # A calibrated ratio is the mean over contexts of like scores, which vary as before: most are below it.
             low = np.minimum(low, middle - margin)
@@ -207,22 +201,19 @@ class Model:
         if not items:
             raise InputError("the N-gram has no items: there is nothing to explain")
         codes = self.encode([items])
-        estimator = self._estimator_for(codes)
-        beyond = [PAD] * (s.n - len(items))
-        names = tuple([*beyond, *items] if s.side == "left" else [*items, *beyond])
-        terms = estimator.terms(names, codes[0])
-        if beyond and not s.pad:
-            first = len(beyond) if s.side == "left" else 0
-            names, terms = tuple(items), [part for term in terms if (part := term.within(first, len(items)))]
-        score = estimator.score(codes)
+        missing = [""] * (s.n - len(items))
+        names, first = ([*missing, *items], len(missing)) if s.side == "left" else ([*items, *missing], 0)
+        every = (term.within(first, len(items)) for term in self.estimator.terms(tuple(names), codes[0]))
+        terms = [term for term in every if term is not None]
+        score = self.estimator.score(codes)
         log_ratio = float(self._calibrated(score, codes)[0])
         if self.calibration is not None:
             terms.append(calibration_term(float(score[0]), log_ratio))
         interval = None
-        if estimator.explains_interval:
-            _, low, high = self._with_interval(estimator, codes, LEVEL.default)
+        if self.estimator.explains_interval:
+            _, low, high = self.with_interval(codes)
             interval = float(low[0]), float(high[0])
-        return Explanation(names, s.target, str(s), log_ratio, tuple(terms), interval, s.conditions)
+        return Explanation(tuple(items), s.target, str(s), log_ratio, tuple(terms), interval, s.conditions)
 
     def parse(self, ngrams: NGramsLike, where: Where = nth_ngram) -> NGrams:
         """Split N-grams into items as this model wants them; they may have any length."""
@@ -237,10 +228,20 @@ class Model:
 
     def encode_rows(self, items: pa.Array, keys: Codes) -> Codes:
         """Return the codes of N-grams that are given as indices into some items: (N-grams, n); -1 for none."""
-        return gather(self.item_codes(items), keys, self.settings.nearest)
+        return gather(self._codes_of(items), keys, self.settings.nearest)
 
     def item_codes(self, items: pa.Array) -> Codes:
-        """Return the codes of items next to the boundary and elsewhere: (2, items + 1), the last for no item."""
+        """Return the codes of the items of documents, next to the boundary and elsewhere: (2, items + 1).
+
+        The last ones are for what is beyond the ends of a document: a pad, if the model is of padded contexts.
+        """
+        codes = self._codes_of(items)
+        if self.settings.pad:
+            codes[:, -1] = self._codes_of(pa.array([PAD]))[:, 0]
+        return codes
+
+    def _codes_of(self, items: pa.Array) -> Codes:
+        """Return the same, with `MISSING` as the last ones."""
         codes = encode_items(items, self.items)
         return self._with_shapes(codes, items.filter(pa.array(codes == ABSENT)))
 
@@ -263,7 +264,7 @@ class Model:
 
     def _encode(self, ngrams: NGramsLike, where: Where) -> Codes:
         """Encode some N-grams; an error names the row."""
-        few = split_few(ngrams, self.settings.tokenizer) if self._is_prepared and 0 < len(ngrams) <= FEW else None
+        few = split_few(ngrams, self.settings.tokenizer) if 0 < len(ngrams) <= FEW and self._called_again else None
         if few is not None:
             return self._encode_few(few)
         texts = one_string_array(ngrams)
@@ -299,39 +300,19 @@ class Model:
         both = np.stack([np.append(codes, np.int32(MISSING))] * 2)
         if len(unknown) and self.estimator.uses_shapes:
             both[:, :-1][:, codes == ABSENT] = self.estimator.encode_unknown(unknown)
-        if self.settings.pad:
-            both[:, -1] = self._pad_codes
         return both
 
-    @cached_property
-    def _pad_codes(self) -> Codes:
-        """The codes of a pad, next to the boundary and elsewhere."""
-        pad = pa.array([PAD])
-        code = encode_items(pad, self.items)
-        return np.ravel(self.estimator.encode_unknown(pad) if code[0] == ABSENT else (code, code))
-
-    def _estimator_for(self, ngrams: NGramsLike) -> Estimator:
-        """Return the estimator, prepared for many N-grams and from the second call on.
-
-        Without tables every call goes through the whole vocabulary, which takes about as long as making them.
-        """
-        if len(ngrams) > len(self.items) or "_was_asked" in vars(self):
-            self.prepare()
-        if len(ngrams):
-            vars(self)["_was_asked"] = True
-        return self._prepared if self._is_prepared else self.estimator
-
     def prepare(self) -> None:
-        """Build the tables with which contexts are scored faster; `log_ratio` does it where it is called again."""
-        _ = self._prepared
-
-    @cached_property
-    def _prepared(self) -> Estimator:
-        return self.estimator.prepared()
+        """Make the tables with which N-grams are encoded and scored; otherwise the first calls do it."""
+        for _ in range(2):
+            self.log_ratio([["a"]])
 
     @property
-    def _is_prepared(self) -> bool:
-        return "_prepared" in vars(self)
+    def _called_again(self) -> bool:
+        """Whether N-grams were encoded before: then a dictionary of the vocabulary is worth its making."""
+        before = "_called" in vars(self)
+        vars(self)["_called"] = True
+        return before
 
     @cached_property
     def _encoder(self) -> Encoder:
@@ -355,27 +336,6 @@ def _check_shape(header: Mapping[str, Any], path: PathLike) -> None:
             shape_function(header["shape"])
         except ParameterError as error:
             raise ParameterError(f"{path}: {error}") from error
-
-
-def _check_rows(settings: Settings, rows: Mapping[Span, SpanRows]) -> None:
-    """Raise `ValueError` for rows that no fit gives, in a file that someone made by hand."""
-    if not set(rows) <= set(ESTIMATORS[settings.estimator].required_spans(settings)):
-        raise ValueError("there are spans that the estimator does not have")
-    for span, part in rows.items():
-        if not _in_order(from_boundary(part.keys, settings.side)):
-            raise ValueError("rows are not in order")
-        times = settings.n if span.layer == "any" else 1  # an item at whatever position may be everywhere
-        if (part.values > np.array([settings.n_nu, settings.n_de, 1]) * [times, times, 1]).any():
-            raise ValueError("a frequency is above its total")
-
-
-def _in_order(keys: Codes) -> bool:
-    """Whether rows are sorted, and no two are equal."""
-    less = np.zeros(max(len(keys) - 1, 0), dtype=bool)
-    for column in keys.T[::-1]:
-        before, after = column[:-1], column[1:]
-        less = (before < after) | ((before == after) & less)
-    return bool(less.all())
 
 
 def gather(codes: Codes, keys: Codes, nearest: int) -> Codes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -37,7 +37,6 @@ class Product(LookupEstimator):
     """(15) with all weights 1: the product of the ratios (16) of all items."""
 
     # index is (n, items + 1): the last column, code -1, is for any other item
-    unit_terms: Floats | None = None  # (n, items + 2), if prepared; the last but one, code -2, is for no item
 
     name = "product"
     Params: ClassVar[type[Parameters]] = ProductParameters
@@ -71,11 +70,10 @@ class Product(LookupEstimator):
         """Return the index of the frequencies of each item: (contexts, n)."""
         return self.index[np.arange(len(self.index)), np.maximum(codes, ABSENT)]
 
-    def prepared(self) -> Product:
-        """Return an estimator with a table of the terms of all items."""
-        if self.unit_terms is not None:
-            return self
-        return replace(self, unit_terms=np.insert(self.values[self.index], len(self.items), 0.0, axis=1))
+    @cached_property
+    def _unit_terms(self) -> Floats:
+        """The terms of all items, (n, items + 2); code -1, any other item, is the last one, -2 the one before."""
+        return np.insert(self.values[self.index], len(self.items), 0.0, axis=1)
 
     def unit_scores(self, codes: Codes) -> Floats:
         """Return the term of each item: (contexts, n)."""
@@ -83,16 +81,12 @@ class Product(LookupEstimator):
 
     def score(self, codes: Codes) -> Floats:
         """Return the sum of the terms of each context."""
-        if self.unit_terms is None:
-            return np.asarray(self.unit_scores(codes).sum(axis=1))
         total, term = np.zeros(len(codes)), np.empty(BLOCK)
         for first in range(0, len(codes), BLOCK):
             block = total[first : first + BLOCK]
             columns = np.ascontiguousarray(codes[first : first + BLOCK].T, dtype=np.intp)
-            for terms, column in zip(self.unit_terms, columns, strict=True):
-                block += np.take(
-                    terms, column, out=term[: len(block)], mode="wrap"
-                )  # -1 is the last one, -2 that before it
+            for terms, column in zip(self._unit_terms, columns, strict=True):
+                block += np.take(terms, column, out=term[: len(block)], mode="wrap")
         return total
 
     def variance(self, codes: Codes) -> Floats:

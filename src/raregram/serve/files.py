@@ -18,6 +18,7 @@ from raregram.measure.score import split_text
 from raregram.models.base import Settings
 from raregram.models.model import Model
 from raregram.serve.schemas import RankRequest
+from raregram.text.tokenize import PAD
 
 UNPACKED = 8  # bytes of documents for a byte that a request may have: compressed files hold more than they weigh
 
@@ -32,12 +33,13 @@ class SplitDocuments:
     lengths: Ints  # (documents,) number of items
 
     def context(self, row: int, position: int, settings: Settings) -> list[str]:
-        """Return the items of a document that a model sees from a boundary."""
+        """Return the items of a document that a model sees from a boundary, with the pads that it wants."""
         begin = int(self.lengths[:row].sum())
         items = self.items[begin : begin + int(self.lengths[row])]
         first = position - settings.n if settings.side == "left" else position
         found: list[str] = items[max(first, 0) : first + settings.n].to_pylist()
-        return found
+        pads = [PAD] * (settings.n - len(found)) if settings.pad else []
+        return [*pads, *found] if settings.side == "left" else [*found, *pads]
 
     def name(self, row: int) -> str | None:
         """Return the id of a document, or its line or row in its file."""

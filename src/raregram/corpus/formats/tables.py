@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from raregram.corpus.encoding import not_utf8
 from raregram.corpus.formats.objects import MORE, ignored, parse_document
 from raregram.corpus.formats.parquet import check_sound, parquet_batches
 from raregram.corpus.samples import check_field, in_no_sample, is_field
-from raregram.errors import InputError, name_some, shorten
+from raregram.errors import InputError, name_some
 from raregram.text.tokenize import is_list, is_text
 
 FILE, ROW = "_file", "_row"  # columns of a table that say from which file and row of it a document was read
@@ -64,7 +64,7 @@ def json_rows(lines: Iterable[tuple[Location, bytes]], options: Options, name: N
             continue
         try:
             try:
-                document = DECODER.decode(line.decode())
+                document = json.loads(line.decode())
             except UnicodeDecodeError:
                 raise not_utf8(location, line, location.source) from None
             except (ValueError, RecursionError) as error:  # not JSON, or a number that is too long
@@ -74,22 +74,6 @@ def json_rows(lines: Iterable[tuple[Location, bytes]], options: Options, name: N
             yield parse_document(document, location, options.log, by=options.by)
         except InputError as error:
             options.log.skip_or_raise(error)
-
-
-def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse an object that says two things under one name."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the key {shorten(max(names, key=names.count))} stands twice")
-    return found
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number in JSON")
-
-
-DECODER = json.JSONDecoder(object_pairs_hook=_distinct_keys, parse_constant=_no_constant)
 
 
 def from_batches(

@@ -16,9 +16,9 @@ Frequencies are all that a model stores, and what it does not store counts as fr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ from raregram.models.backoff import prune
 from raregram.models.backoff.pairs import PairTable
 from raregram.models.backoff.parameters import BackoffParameters, Spans, found_in, temper
 from raregram.models.backoff.prune import Step
-from raregram.models.backoff.trie import Columns, Suffixes, Trace, Trie, Units
+from raregram.models.backoff.trie import Columns, Suffixes, Trace, Trie, Units, look_up
 from raregram.models.backoff.variance import backoff_variance, unit_variances
 from raregram.models.base import BLOCK, Estimator, Facts, ModelRows, Options, Parameters, Settings
 from raregram.models.explain import Term
@@ -41,6 +41,18 @@ from raregram.models.ratios import Floats
 from raregram.options import BACKOFF_LAM, LONGEST, LONGEST_SHAPES
 from raregram.text.shapes import shape_function, shapes_of
 from raregram.text.vocabulary import ABSENT, MISSING, Codes, build_vocabulary, encode_items
+
+
+class UnitTables(NamedTuple):
+    """What single items and single shapes say at each distance: tempered log ratios, and the index of frequencies."""
+
+    item_index: Index  # (n, codes)
+    log: Floats  # (n, codes)
+    shape_index: Index  # (n, shapes + 1)
+    shape_log: Floats  # (n, shapes + 1)
+    correction: Floats  # (codes,) by the suffix of one item,
+    shape_correction: Floats  # (shapes + 1,) and of one shape
+    nearest: Floats  # (codes,) the log ratio next to the boundary with both corrections
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +67,6 @@ class Backoff(Estimator):
     shapes: Trie
     anywhere: Index  # (items + 1,) of the frequencies of each item at any position
     shape_codes: npt.NDArray[np.unsignedinteger[Any]]  # (2, codes) next to the boundary, and elsewhere
-    unit_terms: Floats | None = None  # (n, codes), if prepared: what an item adds by itself at each distance
 
     name = "backoff"
     Params = BackoffParameters
@@ -141,24 +152,23 @@ class Backoff(Estimator):
             part, own = coded[spans.anywhere]
             anywhere[part.keys[:, 0]] = own
         shape_codes = _shape_codes(words, shapes, settings.params.shape)
-        estimator = cls(
-            settings, words, frequencies, units(words, "item"), units(shapes, "shape"), anywhere, shape_codes
-        )
+        tries = units(words, "item"), units(shapes, "shape")
+        estimator = cls(settings, words, frequencies, *tries, anywhere, shape_codes)
         steps: dict[Span, Step] = {}
-        estimator = replace(estimator, shapes=estimator._grow(estimator.shapes, "shape", coded, steps))
-        return replace(estimator, words=estimator._grow(estimator.words, "item", coded, steps)), steps
+        estimator._grow(estimator.shapes, "shape", coded, steps)
+        estimator._grow(estimator.words, "item", coded, steps)
+        return estimator, steps
 
     def _grow(
         self, trie: Trie, layer: LayerName, rows: Mapping[Span, tuple[SpanRows, Index]], steps: dict[Span, Step]
-    ) -> Trie:
-        """Return a trie with its suffixes, shorter ones first; that of shapes has to be grown before that of items.
+    ) -> None:
+        """Add the suffixes to a trie, shorter ones first; that of shapes has to be grown before that of items.
 
         A shape is treated as an unknown item of that shape, which no item or longer shape has corrected yet.
         """
-        p, offset = self.settings.params, len(self.items) if layer == "shape" else 0
-        codes = np.arange(len(trie.names)) + offset
-        estimate = self.unit_log(0, codes) + self.first_corrections(codes).sum(axis=0)  # of each node, like the next
-        total, row_of_node = np.zeros(len(trie.names)), np.arange(len(trie.names))
+        p, units, offset = self.settings.params, self.units, len(self.items) if layer == "shape" else 0
+        row_of_node = np.arange(len(trie.names))
+        estimate, total = units.nearest[row_of_node + offset], np.zeros(len(trie.names))  # of each node
         for span in Spans.of(self.settings).suffixes(layer):
             if span not in rows:
                 continue
@@ -170,52 +180,56 @@ class Backoff(Estimator):
             if not len(reached):
                 continue
             node, columns = parent[reached], [column[reached] + offset for column in columns]
-            prior = estimate[node] + self.unit_log(len(columns) - 1, columns[-1])
+            prior = estimate[node] + units.log[len(columns) - 1].take(columns[-1])
             prior += self.shapes.corrections(self._shape_columns(columns), len(columns))[1][-1]
             correction = self.correction(prior, index[reached], p.unit_lam if layer == "shape" else p.lam)
             step.parent[reached], step.prior[reached], step.correction[reached] = row_of_node[node], prior, correction
             pairs, order = PairTable.build(node, columns[-1] - offset, len(trie.names))
             estimate, total = (prior + correction)[order], (total[node] + correction)[order]
             row_of_node = reached[order]
-            level = Suffixes(pairs, index[reached][order], total.astype(np.float32))
-            trie = replace(trie, suffixes=(*trie.suffixes, level))
-        return trie
+            trie.suffixes.append(Suffixes(pairs, index[reached][order], total.astype(np.float32)))
 
     def correction(self, prior: Floats, index: Index, lam: float) -> Floats:
         """Return log(r / r0) of suffixes, given log r0 and the index of their frequencies."""
         r0 = ratios.from_log(prior)
         return ratios.log_on_grid(self._shrink(r0, index, lam) / r0, grid=ratios.COARSE_GRID)
 
-    def first_corrections(self, codes: npt.NDArray[Any]) -> Floats:
-        """Return the corrections by the suffixes of one shape and of one item: (2, codes)."""
-        p, corrections = self.settings.params, np.zeros((2, len(codes)))
-        if p.longest_shapes:
-            index = self.shapes.units[0].find(self.shape_codes[0][codes])
-            corrections[0] = self.correction(self.unit_log(0, codes, "shape"), index, p.unit_lam)
-        if p.longest:
-            index = self.words.units[0].find(np.minimum(codes, len(self.items)))
-            corrections[1] = self.correction(self.unit_log(0, codes) + corrections[0], index, p.lam)
-        return corrections
+    def _unit_logs(self, distance: int) -> tuple[Floats, Floats, Floats]:
+        """Return the tempered log ratios of shapes, of items at any position, and of items at a distance.
 
-    def unit_log(self, distance: int, codes: npt.NDArray[Any], evidence: str = "item") -> Floats:
-        """Return the tempered log ratios of items by their "shape" alone, also "anywhere", or also as "item"."""
-        s, p = self.settings, self.settings.params
-        known = np.minimum(codes, len(self.items))
-        power = temper(p.tau, distance)
+        Each is shrunk towards the one before: (shapes + 1,), (codes,), (codes,).
+        """
+        s, p, shape = self.settings, self.settings.params, self.shape_codes[min(distance, 1)]
+        power, known = temper(p.tau, distance), np.minimum(np.arange(self.num_codes), len(self.items))
+        index = self.words.units[distance].table()[known]
         if not p.longest_shapes:
-            if evidence != "item":
-                return np.zeros(len(codes))
-            index = self.words.units[distance].find(known)
             f_nu, f_de = self.frequencies.of(index)
-            ratio = ratios.unit(f_nu, s.n_nu, f_de, s.n_de, p.unit_lam)
-            return np.where(index > 0, ratios.log_on_grid(ratio, power), 0.0)
-        index = self.shapes.units[distance].find(self.shape_codes[min(distance, 1)][codes])
-        ratio = self._shrink(1.0, index, p.unit_lam)
-        if evidence != "shape":
-            ratio = self._shrink(ratio, self.anywhere[known], p.lam, positions=s.n)
-        if evidence == "item":
-            ratio = self._shrink(ratio, self.words.units[distance].find(known), p.unit_lam)
-        return ratios.log_on_grid(ratio, power)
+            log_unit = ratios.log_on_grid(ratios.unit(f_nu, s.n_nu, f_de, s.n_de, p.unit_lam), power)
+            return np.zeros(len(self.shapes.names) + 1), np.zeros(len(index)), np.where(index > 0, log_unit, 0.0)
+        of_shape = self._shrink(1.0, self.shapes.units[distance].table(), p.unit_lam)
+        anywhere = self._shrink(of_shape[shape], self.anywhere[known], p.lam, positions=s.n)
+        here = self._shrink(anywhere, index, p.unit_lam)
+        return (
+            ratios.log_on_grid(of_shape, power),
+            ratios.log_on_grid(anywhere, power),
+            ratios.log_on_grid(here, power),
+        )
+
+    @cached_property
+    def units(self) -> UnitTables:
+        """What all items and shapes say by themselves."""
+        p, known = self.settings.params, np.minimum(np.arange(self.num_codes), len(self.items))
+        index = np.stack([units.table()[known] for units in self.words.units])
+        shape_index = np.stack([units.table() for units in self.shapes.units])
+        logs = [self._unit_logs(distance) for distance in range(self.settings.n)]
+        log, shape_log = np.stack([here for *_, here in logs]), np.stack([of_shape for of_shape, *_ in logs])
+        correction, shape_correction = np.zeros(len(known)), np.zeros(shape_log.shape[1])
+        if p.longest_shapes:
+            shape_correction = self.correction(shape_log[0], shape_index[0], p.unit_lam)
+        nearest = log[0] + shape_correction[self.shape_codes[0]]
+        if p.longest:
+            correction = self.correction(nearest, index[0], p.lam)
+        return UnitTables(index, log, shape_index, shape_log, correction, shape_correction, nearest + correction)
 
     def _shrink(self, r0: npt.ArrayLike, index: npt.NDArray[Any], lam: float, positions: int = 1) -> Floats:
         """Return the ridge estimates (E5) of frequencies that were counted at so many positions."""
@@ -265,29 +279,14 @@ class Backoff(Estimator):
 
     # --- score
 
-    def _unit_terms(self, columns: Columns) -> list[Floats]:
-        """Return the terms of single items at each distance; the nearest also as a suffix of one."""
-        terms = [self.unit_log(distance, column) for distance, column in enumerate(columns)]
-        terms[0] += self.first_corrections(columns[0]).sum(axis=0)
-        return terms
-
-    def prepared(self) -> Backoff:
-        """Return an estimator with a table of the terms of all single items."""
-        if self.unit_terms is not None:
-            return self
-        return replace(self, unit_terms=np.stack(self._unit_terms([np.arange(self.num_codes)] * self.settings.n)))
-
     def score(self, codes: Codes) -> Floats:
         """Return the log ratio of each context."""
         p, total = self.settings.params, np.zeros(len(codes))
+        rows = [self.units.nearest, *self.units.log[1:]]
         for begin in range(0, len(codes), BLOCK):
             columns, block = self._columns(codes[begin : begin + BLOCK]), total[begin : begin + BLOCK]
-            if self.unit_terms is None:
-                terms = self._unit_terms(columns)
-            else:  # no code is out of range, and "clip" skips the check
-                terms = [row.take(column, mode="clip") for row, column in zip(self.unit_terms, columns, strict=True)]
-            for term in terms:
-                block += term
+            for row, column in zip(rows, columns, strict=True):
+                block += row.take(column, mode="clip")  # no code is out of range, and "clip" skips the check
             if p.longest > 1:
                 block += self.words.totals(columns[: p.longest])
             if p.longest_shapes > 1:
@@ -296,67 +295,29 @@ class Backoff(Estimator):
 
     # --- terms and variance
 
-    def trace(self, codes: Codes) -> tuple[Trace, Trace]:
+    def trace(self, columns: Columns) -> tuple[Trace, Trace]:
         """Return the units and corrections of contexts, by shapes and by items."""
-        p, columns = self.settings.params, self._columns(codes)
-        first, parts = self._unit_parts(columns) if self.unit_terms is None else self._look_up(columns)
-        index, correction = first
-        units, variance, shape_units, shape_variance = parts
-        shapes = self.shapes.trace(
-            self._shape_columns(columns),
-            shape_units,
-            shape_variance,
-            0.0,
-            (index[0], correction[0]),
-            p.longest_shapes,
-        )
-        added = np.zeros_like(units)
+        p, units, of_shapes = self.settings.params, self.units, self._shape_columns(columns)
+        first = units.shape_index[0].take(of_shapes[0]), units.shape_correction.take(of_shapes[0])
+        shapes = self.shapes.trace(of_shapes, look_up(units.shape_log, of_shapes), first, p.longest_shapes)
+        own = look_up(units.log, columns)
+        added = np.zeros_like(own)
         added[: p.longest_shapes] = shapes.correction
-        return shapes, self.words.trace(columns, units, variance, added, (index[1], correction[1]), p.longest)
-
-    def _unit_index(self, columns: Columns) -> tuple[Index, Index]:
-        """Return the index of the frequencies of single shapes and of single items: (n, contexts)."""
-        known = [np.minimum(column, len(self.items)) for column in columns]
-        tries = ((self.shapes, self._shape_columns(columns)), (self.words, known))
-        shapes, words = (
-            np.stack([units.find(column) for units, column in zip(trie.units, codes, strict=True)])
-            for trie, codes in tries
-        )
-        return shapes, words
-
-    def _unit_parts(self, columns: Columns) -> tuple[tuple[Index, Floats], tuple[Floats, ...]]:
-        """Return what single items give.
-
-        These are the indices and the corrections of the suffixes of one shape and of one item, (2, contexts), and the
-        log ratios and the variances of items and of shapes, (n, contexts).
-        """
-        of_shapes, of_words = self._unit_index(columns)
-        units, shape_units = (
-            np.stack([self.unit_log(distance, column, evidence) for distance, column in enumerate(columns)])
-            for evidence in ("item", "shape")
-        )
-        variance, shape_variance = unit_variances(self.settings, self.frequencies, of_words, units, of_shapes)
-        first = np.stack([of_shapes[0], of_words[0]]), self.first_corrections(columns[0])
-        return first, (units, variance, shape_units, shape_variance)
-
-    @cached_property
-    def _tables(self) -> tuple[tuple[Index, Floats], tuple[Floats, ...]]:
-        """The same for all codes."""
-        return self._unit_parts([np.arange(self.num_codes)] * self.settings.n)
-
-    def _look_up(self, columns: Columns) -> tuple[tuple[Index, Floats], tuple[Floats, ...]]:
-        """Return the same from the tables."""
-        (index, correction), tables = self._tables
-        parts = tuple(np.empty((len(columns), len(columns[0]))) for _ in tables)
-        for table, part in zip(tables, parts, strict=True):
-            for row, column, found in zip(table, columns, part, strict=True):
-                row.take(column, mode="clip", out=found)  # no code is out of range
-        return (index.take(columns[0], axis=1), correction.take(columns[0], axis=1)), parts
+        first = units.item_index[0].take(columns[0]), units.correction.take(columns[0])
+        return shapes, self.words.trace(columns, own, first, p.longest, added)
 
     def variance(self, codes: Codes) -> Floats:
         """Return the squared coefficient of variation of each context's ratio."""
-        there = codes.T[:: -1 if self.settings.side == "left" else 1] != MISSING
-        return backoff_variance(self.settings, self.frequencies, *self.trace(codes), there)
+        columns, there = self._columns(codes), codes.T[:: -1 if self.settings.side == "left" else 1] != MISSING
+        # What is not there adds no doubt.
+        of_shapes, of_items = (np.where(there, look_up(table, columns), 0.0) for table in self._variances)
+        return backoff_variance(self.settings, self.frequencies, *self.trace(columns), of_shapes, of_items, there)
+
+    @cached_property
+    def _variances(self) -> tuple[Floats, Floats]:
+        """The variances of the units of all codes, of shapes and of items: (n, codes)."""
+        of_code = np.stack([row[self.shape_codes[min(d, 1)]] for d, row in enumerate(self.units.shape_index)])
+        return unit_variances(self.settings, self.frequencies, self.units.item_index, self.units.log, of_code)
 
     def expected_count(self, codes: Codes) -> Floats | None:
         """Return the expected sightings of contexts that are no longer than the longest suffix."""
@@ -366,22 +327,22 @@ class Backoff(Estimator):
         count = np.zeros(len(codes))
         for length in range(1, self.settings.params.longest + 1):
             rows = np.flatnonzero(lengths == length)
-            if not len(rows) or length > len(self.words.suffixes) + 1:
+            if not len(rows):
                 continue
             columns = self._columns(codes[rows])[:length]
             if length == 1:
-                index = self.words.units[0].find(np.minimum(columns[0], len(self.items)))
+                index = self.units.item_index[0].take(columns[0])
             else:
-                node = self.words.nodes(columns)
-                index = np.where(node >= 0, self.words.suffixes[length - 2].index.take(node, mode="clip"), 0)
+                index = self.words.corrections(columns, length)[0][-1]
             count[rows] = self.expected(index)
         return count
 
     def terms(self, items: tuple[str, ...], codes: Codes) -> list[Term]:
         """Return the units, then the suffixes of shapes and of items that the model stores."""
         s, spans = self.settings, Spans.of(self.settings)
-        shapes, words = self.trace(codes[None, :])
-        shape_index, word_index = self._unit_index(self._columns(codes[None, :]))
+        columns = self._columns(codes[None, :])
+        shapes, words = self.trace(columns)
+        of_items, of_shapes = self.units.item_index, self.units.shape_index
         anywhere = self.anywhere[np.clip(codes, ABSENT, len(self.items))]  # code -1 is the last one, too
         names = list(items)
         if self.uses_shapes:
@@ -389,11 +350,12 @@ class Backoff(Estimator):
             names += [pair[0 if position == s.nearest else 1] for position, pair in enumerate(pairs)]
         terms = []
         for distance in sorted(range(s.n), key=spans.unit):
-            own, value = spans.unit(distance), float(words.units[distance, 0])
+            own, value, code = spans.unit(distance), float(words.units[distance, 0]), columns[distance][0]
+            shape = self.shape_codes[min(distance, 1), code]
             finest = (  # what is stored of the item, or else of its shape
-                ("item", own, int(word_index[distance, 0])),
+                ("item", own, int(of_items[distance, code])),
                 ("anywhere", own, int(anywhere[own.start])),
-                ("shape", spans.unit(distance, "shape"), int(shape_index[distance, 0])),
+                ("shape", spans.unit(distance, "shape"), int(of_shapes[distance, shape])),
             )
             kind, span, index = next((found for found in finest if found[2]), ("none", own, 0))
             terms.append(self.term(span, names, index, value, kind))
@@ -416,16 +378,16 @@ class Backoff(Estimator):
             steps[span] = Step(np.arange(len(prior)), prior, after - prior)
 
         for distance in range(n):
-            items = self.words.units[distance].items.astype(np.int64)
-            shapes = self.shapes.units[distance].items.astype(np.int64) + len(self.items)
-            after, of_shapes = self.unit_log(distance, items), self.unit_log(distance, shapes, "shape")
+            of_shape, anywhere, here = self._unit_logs(distance)
+            # The rows of items at any position act at all distances: judge them by the one in the middle.
+            if distance == n // 2:
+                seen = np.flatnonzero(self.anywhere)
+                add(spans.anywhere, of_shape[self.shape_codes[min(distance, 1)]][seen], anywhere[seen])
             if distance == 0:
-                after += self.first_corrections(items)[1]
-                of_shapes += self.first_corrections(shapes)[0]
-            add(spans.unit(distance), self.unit_log(distance, items, "anywhere"), after)
-            add(spans.unit(distance, "shape"), np.zeros(len(shapes)), of_shapes)
-        items = np.flatnonzero(self.anywhere)  # these rows act at all distances: take the one in the middle
-        add(spans.anywhere, self.unit_log(n // 2, items, "shape"), self.unit_log(n // 2, items, "anywhere"))
+                here, of_shape = here + self.units.correction, of_shape + self.units.shape_correction
+            items, shapes = self.words.units[distance].items, self.shapes.units[distance].items
+            add(spans.unit(distance), anywhere[items], here[items])
+            add(spans.unit(distance, "shape"), np.zeros(len(shapes)), of_shape[shapes])
         return steps
 
     def rows(self) -> Iterator[ModelRows]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,11 +31,11 @@ class Units:
         """Store the codes in as few bytes as they need."""
         return cls(items.astype(np.min_scalar_type(size)), index, size)
 
-    def find(self, codes: npt.NDArray[Any]) -> Index:
-        """Return the index of the frequencies of each code up to `size`; 0 where it is not stored."""
+    def table(self) -> Index:
+        """Return the index of the frequencies of all codes and of a last one; 0 where it is not stored."""
         table = np.zeros(self.size + 1, dtype=self.index.dtype)
         table[self.items] = self.index
-        return np.asarray(table[codes])
+        return table
 
     @property
     def nbytes(self) -> int:
@@ -65,7 +65,6 @@ class Trace:
     """
 
     units: Floats
-    variance: Floats  # of the units
     index: Index  # of the frequencies of suffixes
     prior: Floats  # log r0
     correction: Floats  # log(r / r0)
@@ -77,7 +76,7 @@ class Trie:
 
     names: pa.Array  # distinct, in byte order
     units: tuple[Units, ...]  # one per distance
-    suffixes: tuple[Suffixes, ...] = ()  # of two items and more
+    suffixes: list[Suffixes] = field(default_factory=list)  # of two items and more; see `Backoff.assemble`
 
     def walk(self, columns: Columns) -> Iterator[tuple[int, Ints, Ints]]:
         """Follow contexts from the boundary as far as their suffixes are stored.
@@ -131,13 +130,7 @@ class Trie:
         return index, corrections
 
     def trace(
-        self,
-        columns: Columns,
-        units: Floats,
-        variance: Floats,
-        added: Floats | float,
-        first: tuple[Index, Floats],
-        longest: int,
+        self, columns: Columns, units: Floats, first: tuple[Index, Floats], longest: int, added: Floats | float = 0.0
     ) -> Trace:
         """Follow contexts along their suffixes, given their units and what is added to these in the priors.
 
@@ -146,10 +139,18 @@ class Trie:
         index, correction = self.corrections(columns, longest)
         index[:1], correction[:1] = first
         prior = np.cumsum((units + added)[:longest] + correction, axis=0) - correction
-        return Trace(units, variance, index, prior, correction)
+        return Trace(units, index, prior, correction)
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
         arrays = sum(part.nbytes for part in self.units) + sum(part.nbytes for part in self.suffixes)
         return int(self.names.nbytes) + arrays
+
+
+def look_up(table: Floats, columns: Columns) -> Floats:
+    """Return the entries of a table, (n, codes), for the codes of contexts: (n, contexts)."""
+    found = np.empty((len(columns), len(columns[0])))
+    for row, column, out in zip(table, columns, found, strict=True):
+        row.take(column, mode="clip", out=out)  # no code is out of range, and "clip" skips the check
+    return found

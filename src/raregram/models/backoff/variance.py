@@ -14,11 +14,24 @@ from raregram.models.ratios import Floats, from_log
 
 
 def backoff_variance(
-    settings: Settings, frequencies: Frequencies, shapes: Trace, words: Trace, there: npt.NDArray[np.bool_]
+    settings: Settings,
+    frequencies: Frequencies,
+    shapes: Trace,
+    words: Trace,
+    shape_units: Floats,
+    units: Floats,
+    there: npt.NDArray[np.bool_],
 ) -> Floats:
     """Return the squared coefficient of variation of the ratio of each context.
 
-    `there` tells which items a context has, (n, contexts) by distance: what is not there adds no doubt.
+    Args:
+        settings: the model's.
+        frequencies: the distinct ones.
+        shapes: the suffixes of shapes.
+        words: the suffixes of items.
+        shape_units: the variances of the units of shapes, (n, contexts) by distance.
+        units: those of items.
+        there: which items a context has, (n, contexts).
     """
     s, p = settings, settings.params
 
@@ -26,7 +39,6 @@ def backoff_variance(
         f_nu, f_de = frequencies.of(trace.index[length])
         return posterior_variance(f_nu, f_de, lam * s.n_nu * from_log(trace.prior[length]), lam * s.n_de, prior)
 
-    units, shape_units = (np.where(there, trace.variance, 0.0) for trace in (words, shapes))
     gained = np.zeros_like(units)  # by the suffixes of shapes, at every distance
     total = np.zeros(units.shape[1])
     for length in range(p.longest_shapes):
@@ -47,7 +59,7 @@ def backoff_variance(
 def unit_variances(
     settings: Settings, frequencies: Frequencies, index: Index, units: Floats, shape_index: Index
 ) -> tuple[Floats, Floats]:
-    """Return the variances of tempered units, of items and of shapes: (n, contexts).
+    """Return the variances of tempered units, of shapes and of items: (n, codes).
 
     Args:
         settings: the model's.
@@ -63,8 +75,8 @@ def unit_variances(
     tempered = ((1 - power) * log_unit) ** 2  # tempering may have taken away evidence that was independent
     if not p.longest_shapes:
         variance = unit_variance(f_nu, f_de, s.n_de, p.unit_lam)
-        return power**2 * variance + tempered, np.zeros_like(variance)
+        return np.zeros_like(variance), power**2 * variance + tempered
     evidence, ridge = p.unit_lam * s.n_nu, p.unit_lam * s.n_de
     of_shapes = posterior_variance(*frequencies.of(shape_index), evidence * np.ones_like(units), ridge, 0.0)
     variance = posterior_variance(f_nu, f_de, evidence * from_log(log_unit), ridge, of_shapes)
-    return power**2 * variance + tempered, power**2 * of_shapes
+    return power**2 * of_shapes, power**2 * variance + tempered

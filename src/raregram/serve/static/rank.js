@@ -71,7 +71,7 @@ export class Ranking {
   }
 
   text(row) {
-    return row.items.map(shown).join(this.model.kind === "letters" ? "" : " ");
+    return row.items.filter((item) => item).map(shown).join(this.model.kind === "letters" ? "" : " ");
   }
 
   // What stands on the other side of the gap.

@@ -44,10 +44,12 @@ export function spaces(text, kind) {
   return [...found, text.slice(end)];
 }
 
-// The items beside a boundary: n of them, or as many as there are.
+// The items beside a boundary: n of them, or as many as there are; a model of padded contexts wants empty strings for the others.
 export function context(items, boundary, model) {
   const [low, high] = model.side === "left" ? [boundary - model.n, boundary] : [boundary, boundary + model.n];
-  return items.slice(Math.max(low, 0), high);
+  const found = items.slice(Math.max(low, 0), high);
+  const pads = model.pad ? Array(model.n - found.length).fill("") : [];
+  return model.side === "left" ? [...pads, ...found] : [...found, ...pads];
 }
 
 // The text of a file; one that holds anything else is refused.
