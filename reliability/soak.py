@@ -194,7 +194,9 @@ def ranked(model: rg.Model, text: str, top: int) -> list[list[Any]]:
     for boundary, value in enumerate(found.scores[s.target]):
         if value is not None:
             left, right = found.items[max(boundary - s.n, 0) : boundary], found.items[boundary:][: s.n]
-            best.append((value, left if s.side == "left" else right))
+            items = list(left if s.side == "left" else right)
+            pads = [""] * (s.n - len(items)) if s.pad else []
+            best.append((value, [*pads, *items] if s.side == "left" else [*items, *pads]))
     best.sort(key=lambda pair: -np.nan_to_num(pair[0], nan=-np.inf))  # those that tie stay in order
     return [[plain(value), *items] for value, items in best[:top]]
 
