@@ -22,7 +22,7 @@ from conftest import peak_kilobytes
 from raregram.cli import app
 
 RAREGRAM = Path(sys.executable).with_name("raregram")
-COMMANDS = list(app.functions)
+COMMANDS = [command.callback.__name__ for command in app.registered_commands]
 
 
 @pytest.fixture
