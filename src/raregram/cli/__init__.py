@@ -6,7 +6,6 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping
-from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -96,10 +95,10 @@ def output_encoding(platform: str, environment: Mapping[str, str]) -> str | None
     return "utf-8" if platform == "win32" and "PYTHONIOENCODING" not in environment else None
 
 
-class _NoPandas(MetaPathFinder):
-    def find_spec(self, fullname: str, *_: object) -> None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError("no command needs pandas", name=fullname)
+class _NoPandas:
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("no command needs pandas", name=name)
 
 
 def _set_up_arrow() -> None:

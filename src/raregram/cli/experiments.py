@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from raregram.measure.tune import Trial
 
 SHADES = " ░▒▓█"
+COMMAS = "Separated by commas."
 
 
 def _join(values: tuple[float, ...]) -> str:
@@ -84,9 +85,9 @@ def tune(
         option("`selective` tries criteria, sizes and lam; `backoff` lam, tau, suffixes and shapes."),
     ] = "backoff",
     by: Annotated[options.Measure, option(options.BY)] = options.BY.default,
-    criteria: Annotated[str, option("Separated by commas.")] = ",".join(options.CRITERIA),
-    sizes: Annotated[str, option("Separated by commas.")] = _join(options.SIZES),
-    lams: Annotated[str, option("Separated by commas.")] = _join(options.LAMS),
+    criteria: Annotated[str, option(COMMAS)] = ",".join(options.CRITERIA),
+    sizes: Annotated[str, option(COMMAS)] = _join(options.SIZES),
+    lams: Annotated[str, option(COMMAS)] = _join(options.LAMS),
     priors: Annotated[str, option("`backoff`: weights of a prior in contexts.")] = _join(options.TUNED_PRIORS),
     taus: Annotated[str, option("`backoff`: exponents of single items.")] = _join(options.TAUS),
     k: cli.K = options.K.default,
@@ -121,13 +122,12 @@ def tune(
         return
     print(heat_map(list(tuned.trials)))
     measured = {"average-precision": f"average precision {best.value:.4f}, ", "cllr": f"Cllr {best.value:.4f}, "}
-    if estimator == "backoff":
-        shapes = "with" if best.shapes else "without"
-        settings = f"backoff, lam {best.lam:.4g}, tau {best.tau:g}, suffixes to {best.longest}, {shapes} shapes"
-    else:
-        size = f", {best.size:,} items a position" if best.size else ""
-        settings = f"{best.criterion or 'all used'}{size}, lam {best.lam:g}"
-    print(f"best: {settings}, {measured.get(by, '')}F1 {best.f1:.4f}")
+    shapes = (
+        f", suffixes to {best.longest}, {'with' if best.shapes else 'without'} shapes"
+        if best.longest is not None
+        else ""
+    )
+    print(f"best: {tuned.model.settings}{shapes}, {measured.get(by, '')}F1 {best.f1:.4f}")
     if not quiet:
         say(f"{out}: the best model")
 
@@ -144,7 +144,7 @@ def reproduce(
     seed: Annotated[int | None, option("Seed of the splits and of the criterion `random`. [default: 0]")] = None,
     n: cli.N = None,
     targets: Annotated[str | None, option("Separated by commas. [default: LOC,PER]")] = None,
-    sizes: Annotated[str | None, option("Separated by commas.")] = None,
+    sizes: Annotated[str | None, option(COMMAS)] = None,
     k: Annotated[int | None, option("Number of N-grams returned. [default: 8000]", "--k", "-k")] = None,
     denominator: Annotated[options.Denominator | None, option(options.DENOMINATOR)] = None,
     unseen: Annotated[options.Unseen | None, option(options.UNSEEN)] = None,
