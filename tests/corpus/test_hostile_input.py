@@ -549,11 +549,6 @@ def test_strange_settings_are_named(tmp_path, text, message):
     assert len(str(error.value)) < 1000
 
 
-def test_settings_are_not_read_without_end():
-    with pytest.raises(FileError, match="cannot read /dev/zero: it is larger than 1 MiB"):
-        experiments._config("/dev/zero", {})
-
-
 @pytest.mark.parametrize("text", ["", "[1, 2]", "5", "{}", '{"config": 3}', "[" * 100_000, "\ufeff{}"])
 def test_strange_results_are_named(tmp_path, text):
     (tmp_path / "results.json").write_text(text)
