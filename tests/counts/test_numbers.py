@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+from typer.testing import CliRunner
 
 import raregram as rg
 from conftest import as_dictionary, corpora
