@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Any
 
-import click
+import typer
 
 from raregram.models import ratios, selection
 
@@ -166,10 +166,8 @@ def commands_page() -> str:
     from raregram.cli import app
 
     parts = ["# Command line\n\nWhat each command says with `--help`.\n"]
-    for name in app.list_commands(click.Context(app)):
-        command = app.get_command(click.Context(app), name)
-        assert command is not None
-        context = click.Context(command, info_name=f"raregram {name}", max_content_width=84, terminal_width=84)
+    for name, command in typer.main.get_group(app).commands.items():
+        context = typer.Context(command, info_name=f"raregram {name}", max_content_width=84, terminal_width=84)
         parts.append(f"## {name}\n\n```text\n{command.get_help(context)}\n```\n")
     return "\n".join(parts)
 

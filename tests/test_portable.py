@@ -10,7 +10,7 @@ import pytest
 
 import raregram as rg
 from raregram import files
-from raregram.cli.startup import output_encoding
+from raregram.cli import output_encoding
 from raregram.corpus import documents
 from raregram.counts import engine, storage
 from raregram.errors import FileError

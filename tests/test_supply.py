@@ -86,7 +86,7 @@ sys.addaudithook(watch)
 NO_NETWORK = """
 import raregram as rg, raregram.cli, raregram.corpus.contexts, raregram.show.describe
 import socket
-from click.testing import CliRunner
+from typer.testing import CliRunner
 
 def run(*arguments):
     done = CliRunner().invoke(raregram.cli.app, arguments)

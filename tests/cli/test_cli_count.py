@@ -160,7 +160,7 @@ def test_a_broken_line_stops_or_is_skipped(run, tmp_path, expected):
     ("arguments", "code", "message"),
     [
         (["nowhere.jsonl"], 1, "nowhere.jsonl does not exist"),
-        (["c.jsonl", "-n", "0"], 2, "--n must be a whole number"),
+        (["c.jsonl", "-n", "0"], 2, "Invalid value for "),
         (["c.jsonl", "--memory-limit", "lots"], 2, "a size such as 512MB"),
         (["c.jsonl", "--labels", "GPE"], 2, "expected NAME=NAME"),
         (["c.jsonl", "-n", "50"], 1, "the longest has 7 words, and n is 50"),

@@ -386,10 +386,12 @@ def paper(write_anew: bool) -> list[str]:
 
 def interface() -> str:
     """Return all commands with their options, and all public names with their arguments."""
-    from raregram import cli
+    from typer.main import get_group
+
+    from raregram.cli import app
 
     lines = []
-    for name, command in sorted(cli.app.commands.items()):
+    for name, command in sorted(get_group(app).commands.items()):
         options = (option for param in command.params for option in (*param.opts, *param.secondary_opts))
         lines.append(f"raregram {name}: {' '.join(sorted(options))}")
     modules = {"rg": rg, "rg.ratios": rg.ratios, "rg.selection": rg.selection, "rg.errors": rg.errors}

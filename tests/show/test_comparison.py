@@ -14,6 +14,7 @@ import pytest
 from comparisons import HOSTILE, compared, hostile, large
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 import raregram as rg
 import raregram.show.comparison
@@ -23,7 +24,7 @@ from raregram.models.explain import columns_of, visible
 from raregram.show.comparison import PAGE
 from raregram.show.comparison.page import strongest
 from raregram.show.comparison.plot import overlap, place_labels
-from raregram.show.comparison.terminal import lines, print_comparison
+from raregram.show.comparison.terminal import print_comparison, table
 from raregram.show.write import write_results
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'raregram[report]'")
@@ -54,7 +55,10 @@ def test_an_unknown_measure_is_named():
 
 @pytest.mark.parametrize("width", [20, 60, 80, 100, 200])
 def test_lines_fit_into_the_terminal(width):
-    shown = [text for text, _ in lines(compared(), compared().top(12, repeats=True).table, width)]
+    console = Console(width=max(width, 50))
+    with console.capture() as printed:
+        console.print(table(compared(), compared().top(12, repeats=True).table, console.width))
+    shown = [line.rstrip() for line in printed.get().splitlines()]
     assert len(shown) == 13
     assert max(map(columns_of, shown)) <= max(width, 50)
     assert ("█" in "".join(shown)) == (width >= 70)
@@ -151,4 +155,4 @@ def test_an_empty_table_is_written(tmp_path):
     assert len(pq.read_table(tmp_path / "table.parquet")) == 0
     write_results(empty, str(tmp_path / "t.jsonl"), "json", "words")
     assert (tmp_path / "t.jsonl").read_text() == ""
-    assert len(list(lines(empty, empty.table, 80))) == 1
+    assert table(empty, empty.table, 80).row_count == 0

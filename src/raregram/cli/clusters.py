@@ -1,25 +1,25 @@
-"""A Spark session for a command: its log and its progress."""
+"""A Spark session for a command."""
 
 from __future__ import annotations
 
 import os
-import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from raregram.errors import ClusterError, ParameterError
+from raregram.show.progress import Progress
 
 if TYPE_CHECKING:
     from raregram.spark.session import Cluster
 
 
 @contextmanager
-def spark_cluster(master: str | None, settings: list[str] | None, quiet: bool) -> Iterator[Cluster]:
+def spark_cluster(master: str | None, settings: list[str] | None, quiet: bool = False) -> Iterator[Cluster]:
     """Open a Spark session and stop it at the end; Spark's own log goes to a file, which a `ClusterError` names."""
-    from raregram.show.progress import progress
+    import tempfile
+
     from raregram.spark.session import Cluster, connect
 
     given = dict(setting.partition("=")[::2] for setting in settings or [])
@@ -32,7 +32,7 @@ def spark_cluster(master: str | None, settings: list[str] | None, quiet: bool) -
         with _standard_error_to(handle):
             session = connect(master, given)
         try:
-            with progress("finished {:,} tasks", quiet) as tick:
+            with Progress("finished {:,} tasks", quiet) as tick:
                 yield Cluster(session, tick)
         finally:
             with _standard_error_to(handle):
@@ -49,12 +49,10 @@ def spark_cluster(master: str | None, settings: list[str] | None, quiet: bool) -
 @contextmanager
 def _standard_error_to(handle: int) -> Iterator[None]:
     """Redirect standard error, also of processes that are started now, to a file."""
-    sys.stderr.flush()
     before = os.dup(2)
     os.dup2(handle, 2)
     try:
         yield
     finally:
-        sys.stderr.flush()
         os.dup2(before, 2)
         os.close(before)

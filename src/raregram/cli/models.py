@@ -1,67 +1,67 @@
-"""Commands on models: fit, score, rank, explain, info."""
+"""Commands on models: fit, calibrate, score, rank, explain, info."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import click
+import typer
 
+import raregram as rg
 from raregram import options
 from raregram.cli import options as cli
-from raregram.cli.command import argument, option
-from raregram.cli.options import described
+from raregram.cli.clusters import spark_cluster
+from raregram.cli.options import argument, option
 from raregram.cli.printing import print_json, report_file, report_skipped, say
 from raregram.errors import ParameterError, printable
+from raregram.files import check_target
+from raregram.show.progress import Progress
 
 if TYPE_CHECKING:
     from raregram.corpus.documents import Options
     from raregram.measure.score import Input
-    from raregram.models.model import Model
-
 STANDARD_INPUT = "-"
 
 
 def fit(
-    sources: cli.Counted,
+    sources: Annotated[
+        list[str], argument("Count files, documents or contexts; '-' is contexts from standard input.")
+    ],
     out: cli.Out,
     target: cli.Target = None,
-    estimator: Annotated[options.EstimatorName, option(help=options.ESTIMATOR.help)] = options.ESTIMATOR.default,
+    estimator: Annotated[options.EstimatorName, option(options.ESTIMATOR)] = options.ESTIMATOR.default,
     criterion: Annotated[
-        options.SpanCriterion | None, described(help=f"{options.CRITERION.help} [default: cet; `backoff`: gain]")
+        options.SpanCriterion | None, option(f"{options.CRITERION.help} [default: cet; `backoff`: gain]")
     ] = None,
     size: Annotated[
         int | None,
-        described(
-            help="Items that `selective` keeps at each position, or spans that `backoff` keeps of each position and "
+        option(
+            "Items that `selective` keeps at each position, or spans that `backoff` keeps of each position and "
             "length. [default: 10000; `backoff`: all with evidence]",
             min=1,
         ),
     ] = None,
-    lam: Annotated[float | None, described(help=options.LAM.help, min=0)] = None,
+    lam: Annotated[float | None, option(options.LAM, min=0)] = options.LAM.default,
     denominator: cli.Denominator = options.DENOMINATOR.default,
     unseen: cli.Unseen = options.UNSEEN.default,
     seed: cli.Seed = options.SEED.default,
-    tau: Annotated[float, option(help=options.TAU.help)] = options.TAU.default,
+    tau: Annotated[float, option(options.TAU)] = options.TAU.default,
     unit_lam: Annotated[
         float | None,
-        described(help="`backoff`: the ridge of single items and of all shapes. [default: 10 times --lam]", min=0),
+        option("`backoff`: the ridge of single items and of all shapes. [default: 10 times --lam]", min=0),
     ] = None,
     longest: Annotated[
         int | None,
-        described(
-            help="`backoff`: length of the longest suffix. [default: the longest counted; 5 from contexts]", min=0
-        ),
+        option("`backoff`: length of the longest suffix. [default: the longest counted; 5 from contexts]", min=0),
     ] = None,
     shapes: Annotated[
-        bool | None,
-        described("--shapes/--no-shapes", help="`backoff`: back off to shapes. [default: yes]"),
+        bool | None, option("`backoff`: back off to shapes. [default: yes]", "--shapes/--no-shapes")
     ] = None,
     calibrate: Annotated[
         bool | None,
-        described(
+        option(
+            "Calibrate the ratios by the folds of the count file. [default: if it has any]",
             "--calibrate/--no-calibrate",
-            help="Calibrate the ratios by the folds of the count file. [default: if it has any]",
         ),
     ] = None,
     bounds: cli.Bounds = True,
@@ -87,21 +87,15 @@ def fit(
     The paper's: raregram fit all.counts --target LOC --estimator selective --size 5000 --out loc.rgm
     """
     from raregram.counts.count import ContextOptions, read_counts
-    from raregram.files import check_target
     from raregram.models import fit as fitting
     from raregram.models.registry import find_estimator
-    from raregram.show.progress import progress
 
-    limit = cli.parse_memory(memory_limit, engine, "fit")
-    parameters: dict[str, Any] = {
-        "criterion": criterion, "size": size, "lam": lam, "unseen": unseen, "seed": seed,
-        "tau": tau, "unit_lam": unit_lam, "longest": longest, "shapes": shapes,
-    }  # fmt: skip
+    limit, rename = cli.parse_memory(memory_limit, engine, "fit"), cli.parse_columns(columns)
+    parameters: dict[str, Any] = {"criterion": criterion, "size": size, "lam": lam, "unseen": unseen, "seed": seed}
+    parameters |= {"tau": tau, "unit_lam": unit_lam, "longest": longest, "shapes": shapes}
     check_target(out)
     hint, found = "count with --folds 5, or use `raregram calibrate`", find_estimator(estimator)
     if engine == "spark":
-        from raregram.cli.clusters import spark_cluster
-
         if len(sources) != 1:
             raise ParameterError("--engine spark fits to one count table: count all sources together")
         if calibrate:
@@ -114,17 +108,16 @@ def fit(
     else:
         spans = found.spans_to_count(longest, shapes)
         wanted = fitting.what_to_count(spans, found.has_variance and calibrate is not False)
-        with progress("counted {:,} contexts", quiet) as tick:
-            contexts = ContextOptions(cli.parse_columns(columns), target, denominator)
-            layout: dict[str, Any] = {"side": side, "kind": kind, "tokenize": tokenize, "lower": lower}
+        layout: dict[str, Any] = {"side": side, "kind": kind, "tokenize": tokenize, "lower": lower}
+        with Progress("counted {:,} contexts", quiet) as tick:
+            contexts = ContextOptions(rename, target, denominator)
             counts = read_counts(sources, contexts, progress=tick, **wanted, **layout)
         parameters |= {"calibrate": calibrate, "bounded": bounds, "memory_limit": limit}
         model = fitting.fit(counts, target, estimator, denominator=denominator, **parameters)
         hint = "see the warning" if counts.folds else f"the counts are in no folds: {hint}"
     hint = "as --no-calibrate says" if calibrate is False else hint
-    hint = hint if found.has_variance else "its ratios may be 0 or infinite"
     model.save(out)
-    report_file(out, as_json, quiet, hint=hint)
+    report_file(out, as_json, quiet, hint=hint if found.has_variance else "its ratios may be 0 or infinite")
 
 
 def calibrate(
@@ -145,28 +138,22 @@ def calibrate(
 
     Example: raregram calibrate loc.rgm held-out.parquet --out calibrated.rgm
     """
-    from raregram.files import check_target
-    from raregram.measure.calibrate import calibrate as calibrate_model
-    from raregram.models.model import Model
-
     check_target(out)
-    calibrate_model(Model.load(model_file), documents, bounded=bounds, format=format, split=split).save(out)
+    model = rg.Model.load(model_file)
+    rg.calibrate(model, documents, bounded=bounds, format=format, split=split).save(out)
     report_file(out, as_json, quiet)
 
 
 def score(
     model_file: cli.ModelFile,
     sources: cli.OptionalSources = None,
-    out: Annotated[
-        str | None,
-        described("--out", "-o", help="A .parquet, .csv, .jsonl or text file. [default: standard output]"),
-    ] = None,
+    out: cli.ScoresOut = None,
     interval: Annotated[
-        bool, option("--interval", help="Add the columns lower and upper, an interval for the log ratio.")
+        bool, option("Add the columns lower and upper, an interval for the log ratio.", "--interval")
     ] = False,
     level: cli.Level = options.LEVEL.default,
     as_: Annotated[
-        str, option("--as", help="Name of the new column; with --interval also NAME_lower and NAME_upper.")
+        str, option("Name of the new column; with --interval also NAME_lower and NAME_upper.", "--as")
     ] = "log_ratio",
     format: cli.Format = None,  # noqa: A002 - the option's name
     split: cli.Split = options.SPLIT.default,
@@ -189,33 +176,27 @@ def score(
 
     Example: raregram score loc.rgm speeches/ --out scores.csv
     """
-    from raregram.corpus.documents import Options
-    from raregram.corpus.log import ReadingLog
     from raregram.measure.score import score_columns, score_input
-    from raregram.models.model import Model
-    from raregram.show.progress import progress
     from raregram.show.write import output_format, score_writer
 
-    model, wanted = Model.load(model_file), level if interval else None
-    reading = Options(format=format, split=split, log=ReadingLog(on_error))
+    form = output_format(out, as_json) if engine == "local" else ""
+    model, wanted = rg.Model.load(model_file), level if interval else None
+    files, rename = sources or ["-"], cli.parse_columns(columns)
+    reading = cli.reading(format, split, on_error)
     if engine == "spark":
         if out is None:
             raise ParameterError("on Spark, scores go to a folder: name it with --out")
-        from raregram.cli.clusters import spark_cluster
-
         with spark_cluster(master, spark, quiet) as cluster:
             from raregram.spark import scoring
 
-            files, rename = sources or [STANDARD_INPUT], cli.parse_columns(columns)
             contexts = scoring.open_input(cluster, files, model, reading, rename)
             scoring.write_scores(cluster, model, contexts, out, wanted, as_)
         if not quiet:
             say(f"{out}: scored")
         return
-    form, added = output_format(out, as_json), score_columns(as_, interval)
-    found = _open(model, sources, reading, columns, quiet)
+    found, added = _open(model, files, reading, rename, quiet), score_columns(as_, interval)
     with (
-        progress("scored {:,} contexts", quiet or (out is None and sys.stdout.isatty())) as tick,
+        Progress("scored {:,} contexts", quiet or (out is None and sys.stdout.isatty())) as tick,
         score_writer(out, form, found.heads, added, model.settings.kind) as write,
     ):
         for part in score_input(model, found, wanted):
@@ -229,16 +210,13 @@ def score(
 def rank(
     model_file: cli.ModelFile,
     sources: cli.OptionalSources = None,
-    top: Annotated[int, option("--top", "-k", help=options.TOP.help, min=1)] = options.TOP.default,
+    top: cli.Top = options.TOP.default,
     by: Annotated[
         Literal["log-ratio", "lower"],
-        option(help="The log ratio, or the lower end of its interval, which ranks scarce evidence lower."),
+        option("The log ratio, or the lower end of its interval, which ranks scarce evidence lower."),
     ] = "log-ratio",
     level: cli.Level = options.LEVEL.default,
-    out: Annotated[
-        str | None,
-        described("--out", "-o", help="A .parquet, .csv, .jsonl or text file. [default: standard output]"),
-    ] = None,
+    out: cli.ScoresOut = None,
     format: cli.Format = None,  # noqa: A002 - the option's name
     split: cli.Split = options.SPLIT.default,
     columns: cli.Columns = None,
@@ -258,28 +236,22 @@ def rank(
 
     Example: raregram rank loc.rgm speeches/ --top 100
     """
-    from raregram.corpus.documents import Options
-    from raregram.corpus.log import ReadingLog
     from raregram.measure.rank import rank_input
-    from raregram.models.model import Model
-    from raregram.show.progress import progress
     from raregram.show.write import output_format, write_results
 
-    model, wanted = Model.load(model_file), level if by == "lower" else None
-    reading = Options(format=format, split=split, log=ReadingLog(on_error))
     form = output_format(out, as_json)
+    model, wanted = rg.Model.load(model_file), level if by == "lower" else None
+    files, rename = sources or ["-"], cli.parse_columns(columns)
+    reading = cli.reading(format, split, on_error)
     if engine == "spark":
-        from raregram.cli.clusters import spark_cluster
-
         with spark_cluster(master, spark, quiet) as cluster:
             from raregram.spark import scoring
 
-            files, rename = sources or [STANDARD_INPUT], cli.parse_columns(columns)
             contexts = scoring.open_input(cluster, files, model, reading, rename)
             results = scoring.rank(cluster, model, contexts, top, wanted)
     else:
-        found = _open(model, sources, reading, columns, quiet)
-        with progress("ranked {:,} contexts", quiet) as tick:
+        found = _open(model, files, reading, rename, quiet)
+        with Progress("ranked {:,} contexts", quiet) as tick:
             results = rank_input(model, found, top, wanted, tick)
         report_skipped(reading.log.skipped, reading.log.examples)
     write_results(results, out, form, model.settings.kind)
@@ -287,12 +259,11 @@ def rank(
 
 def explain(
     model_file: cli.ModelFile,
-    ngrams: Annotated[list[str] | None, argument(help="N-grams, each as one argument.")] = None,
+    ngrams: Annotated[list[str] | None, argument("N-grams, each as one argument.")] = None,
     sources: Annotated[
-        list[str] | None,
-        described("--in", help="Explain the best boundaries of these documents; may be repeated."),
+        list[str] | None, option("Explain the best boundaries of these documents; may be repeated.", "--in")
     ] = None,
-    top: Annotated[int, option("--top", "-k", help="How many of them.", min=1)] = 3,
+    top: Annotated[int, option("How many of them.", "--top", "-k", min=1)] = 3,
     format: cli.Format = None,  # noqa: A002 - the option's name
     split: cli.Split = options.SPLIT.default,
     as_json: cli.AsJson = False,
@@ -311,35 +282,31 @@ def explain(
 
     Another: raregram explain loc.rgm --in speeches/ --top 5
     """
-    from raregram.models.model import Model
-
-    model, titles = Model.load(model_file), [""] * len(ngrams or [])
-    wanted: list[Any] = list(ngrams or [])
+    model = rg.Model.load(model_file)
     if bool(ngrams) == bool(sources):
         raise ParameterError("explain takes N-grams, or documents with --in")
+    titled: list[tuple[str, Any]] = [("", ngram) for ngram in ngrams or []]
     if sources:
-        from raregram.corpus.documents import Options
         from raregram.measure.rank import rank_input
 
-        found = _open(model, sources, Options(format=format, split=split), None, quiet=True)
+        found = _open(model, sources, cli.reading(format, split), {}, quiet=True)
         for row in rank_input(model, found, top):
-            wanted.append(
-                row["left" if model.settings.side == "left" else "right"] if "left" in row else row["ngram"]
-            )
-            titles.append(f"{row['document']}, position {row['position']}" if "left" in row else "")
-    explanations = [model.explain(ngram) for ngram in wanted]
+            if "left" in row:
+                title = f"{printable(row['document'])}, position {row['position']}\n"
+                titled.append((title, row[model.settings.side]))
+            else:
+                titled.append(("", row["ngram"]))
+    explanations = [model.explain(ngram) for _, ngram in titled]
     if as_json:
         print_json([explanation.to_dict() for explanation in explanations])
         return
-    for index, (title, explanation) in enumerate(zip(titles, explanations, strict=True)):
-        click.secho(
-            ("\n" if index else "") + (f"{printable(title)}\n" if title else "") + explanation.headline(), bold=True
-        )
+    for index, ((title, _), explanation) in enumerate(zip(titled, explanations, strict=True)):
+        typer.secho("\n" * bool(index) + title + explanation.headline(), bold=True)
         for line, value in explanation.lines():
-            click.secho(line, fg=None if not value else "green" if value > 0 else "red", dim=not value)
+            typer.secho(line, fg=None if not value else "green" if value > 0 else "red", dim=not value)
 
 
-def info(file: Annotated[str, argument(help="A count file or a model file.")], as_json: cli.AsJson = False) -> None:
+def info(file: Annotated[str, argument("A count file or a model file.")], as_json: cli.AsJson = False) -> None:
     """Describe a count file or a model file.
 
     Example: raregram info loc.rgm
@@ -353,11 +320,11 @@ def info(file: Annotated[str, argument(help="A count file or a model file.")], a
         print(as_text(facts))
 
 
-def _open(model: Model, sources: list[str] | None, reading: Options, columns: str | None, quiet: bool) -> Input:
+def _open(model: rg.Model, sources: list[str], reading: Options, rename: dict[str, str], quiet: bool) -> Input:
     """Open what is to be scored, and say what a text file was taken for."""
     from raregram.measure.score import open_input
 
-    found = open_input(sources or [STANDARD_INPUT], model, reading, cli.parse_columns(columns))
+    found = open_input(sources, model, reading, rename)
     if found.running and not quiet:
         files = found.running[0] if len(found.running) == 1 else f"{len(found.running):,} files"
         say(f"raregram: reading {files} as running text; --format contexts reads one context a line")

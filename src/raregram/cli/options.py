@@ -1,81 +1,111 @@
-"""The options of the commands as annotated types, each defined once, and parsers for those with a syntax."""
+"""Options that several commands share, as annotated types, and parsers for those with a syntax of their own."""
 
 from __future__ import annotations
 
+import math
 import re
-from functools import partial
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
-import click
-from click.core import ParameterSource
+import typer
 
 from raregram import options
-from raregram.cli.command import argument, option
-from raregram.cli.startup import memory_left
 from raregram.errors import ParameterError, check_choice, must_be
 
-described = partial(option, show_default=False)  # the help says what happens without the option
+if TYPE_CHECKING:
+    from raregram.corpus.documents import Options
 
-Documents = Annotated[list[str], argument(help="Files, folders or globs of documents.")]
+
+def option(what: options.Option[Any] | str, *names: str, **settings: Any) -> Any:
+    """Declare an option by one of the library's, which gives its help and its range, or by a help text."""
+    if isinstance(what, str):
+        return typer.Option(*names, help=what, **settings)
+    if what.at_least or what.at_most < math.inf:
+        settings = {"min": what.at_least, "max": None if what.at_most == math.inf else what.at_most, **settings}
+    return typer.Option(*names, **{"help": what.help, **settings})
+
+
+def argument(what: str, **settings: Any) -> Any:
+    """Declare an argument by its help."""
+    return typer.Argument(help=what, **settings)
+
+
+# --- sources -----------------------------------------------------------------------------------------------------
+Documents = Annotated[list[str], argument("Files, folders or globs of documents.")]
 TaggedDocuments = Annotated[
-    list[str], argument(help="Tagged documents in any format, or their count file with whole N-grams.")
-]
-Counted = Annotated[
-    list[str], argument(help="Count files, documents or contexts; '-' is contexts from standard input.")
+    list[str], argument("Tagged documents in any format, or their count file with whole N-grams.")
 ]
 OptionalSources = Annotated[
-    list[str] | None, argument(help="Files, folders or globs of documents or contexts. [default: standard input]")
+    list[str] | None, argument("Files, folders or globs of documents or contexts. [default: standard input]")
 ]
-OnError = Annotated[options.OnError, option(help=options.ON_ERROR.help)]
-ModelFile = Annotated[str, argument(help="A model file, as written by `fit`.")]
-Bounds = Annotated[
-    bool,
-    option("--bounds/--no-bounds", help="Let no calibrated ratio be stronger than held-out contexts can support."),
-]
-Out = Annotated[str, described("--out", "-o", help="The file to write.")]
-AsJson = Annotated[bool, option("--json", help="Print JSON.")]
-Quiet = Annotated[bool, option("--quiet", "-q", help="Print no progress and no summary.")]
+ModelFile = Annotated[str, argument("A model file, as written by `fit`.")]
 Format = Annotated[
     options.Format | None,
-    described(help=f"The format: {', '.join(get_args(options.Format))}. [default: detected]"),
+    option(f"The format: {', '.join(get_args(options.Format))}. [default: detected]", metavar="NAME"),
+]
+Split = Annotated[options.Split, option(options.SPLIT)]
+OnError = Annotated[options.OnError, option(options.ON_ERROR)]
+Columns = Annotated[
+    str | None,
+    option("Names of the columns ngram, label, f_nu and f_de in a table, e.g. 'ngram=text,f_nu=hits'."),
 ]
 By = Annotated[
     str | None,
-    described(
-        "--by", help="Cut the corpus into samples by a field, by 'folder' or by 'file:REGEX' in the file's name."
-    ),
+    option("Cut the corpus into samples by a field, by 'folder' or by 'file:REGEX' in the file's name.", "--by"),
 ]
-Split = Annotated[options.Split, option(help=options.SPLIT.help)]
-Columns = Annotated[
+
+# --- contexts and models -----------------------------------------------------------------------------------------
+N = Annotated[int | None, option(options.N, "--n", "-n", help=f"{options.N.help} [default: {options.N.default}]")]
+Side = Annotated[options.Side, option(options.SIDE)]
+Kind = Annotated[options.Kind, option(options.KIND)]
+Tokenize = Annotated[options.Tokenize, option(options.TOKENIZE)]
+WordsTokenize = Annotated[options.Tokenize | None, option(f"{options.TOKENIZE.help} [default: words]", "--tokenize")]
+Lower = Annotated[bool, option(options.LOWER, "--lower")]
+Target = Annotated[str | None, option("The target label, the numerator. [default: the only one there is]")]
+Denominator = Annotated[options.Denominator, option(options.DENOMINATOR)]
+Unseen = Annotated[options.Unseen, option(options.UNSEEN)]
+Seed = Annotated[int, option(options.SEED)]
+Bounds = Annotated[
+    bool, option("Let no calibrated ratio be stronger than held-out contexts can support.", "--bounds/--no-bounds")
+]
+Level = Annotated[float, option(options.LEVEL)]
+K = Annotated[int | None, option(options.K, "--k", "-k")]
+Top = Annotated[int, option(options.TOP, "--top", "-k")]
+
+# --- output and machine ------------------------------------------------------------------------------------------
+Out = Annotated[str, option("The file to write.", "--out", "-o")]
+ScoresOut = Annotated[
     str | None,
-    described(help="Names of the columns ngram, label, f_nu and f_de in a table, e.g. 'ngram=text,f_nu=hits'."),
+    option("A .parquet, .csv, .jsonl or text file (.txt, .tsv). [default: standard output]", "--out", "-o"),
 ]
-N = Annotated[int | None, described("--n", "-n", help=f"{options.N.help} [default: {options.N.default}]")]
-Side = Annotated[options.Side, option(help=options.SIDE.help)]
-Kind = Annotated[options.Kind, option(help=options.KIND.help)]
-Tokenize = Annotated[options.Tokenize, option(help=options.TOKENIZE.help)]
-Lower = Annotated[bool, option("--lower", help=options.LOWER.help)]
-Target = Annotated[str | None, described(help="The target label, the numerator. [default: the only one there is]")]
-Denominator = Annotated[options.Denominator, option(help=options.DENOMINATOR.help)]
-Unseen = Annotated[options.Unseen, option(help=options.UNSEEN.help)]
-Seed = Annotated[int, option(help=options.SEED.help)]
-Level = Annotated[float, option(help=options.LEVEL.help)]
-TopK = Annotated[int | None, described("--k", "-k", help=options.K.help, min=1)]
-Engine = Annotated[options.Engine, option(help=options.ENGINE.help)]
-Master = Annotated[
-    str | None,
-    described(help="Spark: the URL of the cluster. [default: Spark's own setting, or all cores of this machine]"),
-]
+AsJson = Annotated[bool, option("Print JSON.", "--json")]
+Quiet = Annotated[bool, option("Print no progress and no summary.", "--quiet", "-q")]
 MemoryLimit = Annotated[
     str | None,
-    described(
-        help="Maximum memory to use, e.g. 2GB; what is larger takes several passes. "
-        "[default: 4GB; on Spark 1GB per task]"
+    option(
+        "Maximum memory to use, e.g. 2GB; what is larger takes several passes. [default: 4GB; on Spark 1GB per task]"
     ),
 ]
-SparkSettings = Annotated[
-    list[str] | None, described("--spark", help="Spark setting, e.g. spark.executor.memory=4g; may be repeated.")
+Engine = Annotated[options.Engine, option(options.ENGINE)]
+Master = Annotated[
+    str | None,
+    option("Spark: the URL of the cluster. [default: Spark's own setting, or all cores of this machine]"),
 ]
+SparkSettings = Annotated[
+    list[str] | None, option("Spark setting, e.g. spark.executor.memory=4g; may be repeated.", "--spark")
+]
+
+
+def reading(
+    format: str | None,  # noqa: A002 - the option's name
+    split: str = options.SPLIT.default,
+    on_error: str = options.ON_ERROR.default,
+    **more: Any,
+) -> Options:
+    """Return how documents are read; the log in it notes what was skipped."""
+    from raregram.corpus.documents import Options
+    from raregram.corpus.log import ReadingLog
+
+    return Options(format=format, split=split, log=ReadingLog(on_error), **more)
 
 
 def parse_lengths(text: str) -> tuple[int, int]:
@@ -91,10 +121,12 @@ def parse_lengths(text: str) -> tuple[int, int]:
     return least, most
 
 
-def given(**values: Any) -> dict[str, Any]:
-    """Return those options that stand on the command line, not those that have their defaults."""
-    source = click.get_current_context().get_parameter_source
-    return {name: value for name, value in values.items() if source(name) is not ParameterSource.DEFAULT}
+def parse_numbers(text: str, kind: Any, name: str) -> list[Any]:
+    """Parse numbers separated by commas."""
+    try:
+        return [kind(part) for part in text.split(",") if part]
+    except ValueError:
+        raise ParameterError(f"--{name} takes numbers separated by commas, got {text!r}") from None
 
 
 def parse_names(text: str | None) -> list[str] | None:
@@ -156,8 +188,12 @@ def parse_bytes(text: str, name: str, owner: str) -> int:
 
 
 def parse_memory(limit: str | None, engine: str, caller: str) -> int | None:
-    """Return a memory limit in bytes: of this process what is left of it, on Spark that of a task."""
+    """Return a memory limit in bytes: of a task on Spark, here without the memory that this process has already."""
     if limit is None:
         return None
-    wanted = parse_bytes(limit, "memory_limit", caller)
-    return memory_left(wanted) if engine == "local" else wanted
+    size = parse_bytes(limit, "memory_limit", caller)
+    if engine == "spark":
+        return size
+    from raregram.counts.engine import resident_bytes
+
+    return max(size - resident_bytes(), size // 4)

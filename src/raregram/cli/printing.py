@@ -1,4 +1,4 @@
-"""What commands print."""
+"""What commands print: lines on standard error, JSON, and what became of a file or of documents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def print_json(value: Any) -> None:
 def report_file(
     path: str, as_json: bool, quiet: bool, more: dict[str, Any] | None = None, hint: str | None = None
 ) -> None:
-    """Print what a count file or model file holds that was just written; see `summary` for the hint."""
+    """Describe a count file or a model file that was just written; see `summary` for the hint."""
     from raregram.files import is_stream
     from raregram.show.describe import describe, summary
 

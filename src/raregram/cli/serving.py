@@ -9,8 +9,7 @@ import socket
 import sys
 from typing import Annotated
 
-from raregram.cli.command import argument, option
-from raregram.cli.options import described, parse_bytes
+from raregram.cli.options import argument, option, parse_bytes
 from raregram.cli.printing import say
 from raregram.errors import FileError, MissingExtraError
 from raregram.remote import local_path
@@ -19,19 +18,19 @@ INSTALL = "the service needs FastAPI, uvicorn, orjson and prometheus_client: pip
 
 
 def serve(
-    model_files: Annotated[list[str], argument(help="Model files, as written by `fit`.", metavar="MODEL...")],
-    host: Annotated[str, option(help="The address to listen on; 0.0.0.0 for all interfaces.")] = "127.0.0.1",
-    port: Annotated[int, option(help="The port; 0 for any free one.", min=0, max=65535)] = 8000,
+    model_files: Annotated[list[str], argument("Model files, as written by `fit`.", metavar="MODEL...")],
+    host: Annotated[str, option("The address to listen on; 0.0.0.0 for all interfaces.")] = "127.0.0.1",
+    port: Annotated[int, option("The port; 0 for any free one.", min=0, max=65535)] = 8000,
     token: Annotated[
         str | None,
-        described(help="A secret that requests must send as bearer token. [default: none]", envvar="RAREGRAM_TOKEN"),
+        option("A secret that requests must send as bearer token. [default: none]", envvar="RAREGRAM_TOKEN"),
     ] = None,
-    max_request: Annotated[str, option(help="Maximum size of a request.")] = "8MB",
-    time_limit: Annotated[float, option(help="Timeout of a request in seconds.")] = 30.0,
+    max_request: Annotated[str, option("Maximum size of a request.")] = "8MB",
+    time_limit: Annotated[float, option("Timeout of a request in seconds.")] = 30.0,
     allow_host: Annotated[
-        list[str] | None, described(help="Host name under which the service may be called, beside localhost.")
+        list[str] | None, option("Host name under which the service may be called, beside localhost.")
     ] = None,
-    browser: Annotated[bool, option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+    browser: Annotated[bool, option("Open the page in a browser.", "--browser/--no-browser")] = True,
 ) -> None:
     """Start the explorer page and the HTTP service for models.
 
@@ -55,7 +54,7 @@ def serve(
     app = create_app([local_path(path).absolute() for path in model_files], limits)
     config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False, date_header=False)
     with _listen(host, port) as listener:
-        _announce(host, listener.getsockname()[1], token, browser)
+        _announce(listener, host, token, browser)
         uvicorn.Server(config).run(sockets=[listener])
 
 
@@ -68,12 +67,13 @@ def _listen(host: str, port: int) -> socket.socket:
         raise FileError(f"cannot listen at {host}, port {port}: {error.strerror}; try another --port") from None
 
 
-def _announce(host: str, port: int, token: str | None, browser: bool) -> None:
+def _announce(listener: socket.socket, host: str, token: str | None, browser: bool) -> None:
     """Print the address of the page, and open it in a browser if there is a screen."""
-    shown = f"[{host}]" if ":" in host else host
-    url = f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else shown}:{port}/"
+    address, port = listener.getsockname()[:2]
+    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{port}/"
     say(f"raregram: {url} (API: {url}docs); stop it with Ctrl-C")
-    if token is None and not _is_loopback(host):
+    if token is None and not ipaddress.ip_address(address).is_loopback:
         say("raregram: anyone who can reach this address can use the service: --token restricts it")
     screen = sys.platform in ("darwin", "win32") or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
     if browser and screen and sys.stderr.isatty():
@@ -81,13 +81,6 @@ def _announce(host: str, port: int, token: str | None, browser: bool) -> None:
 
         # No browser sends what follows the #, so the token stays out of logs.
         webbrowser.open(url if token is None else f"{url}#token={token}")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 COMMANDS = (serve,)

@@ -30,18 +30,11 @@ def describe(path: PathLike) -> Facts:
     if read_header(path)["kind"] == "model":
         return model_facts(Model.load(path), path, file_facts(path))
     counts = Counts.load(path)
-    shapes: Facts = {}
-    if counts.shape is not None:
-        spans = unit_spans(counts.n, "shape")
-        shapes = {"shape": counts.shape, "distinct_shapes": counts.num_distinct(spans)}
+    shapes = None if counts.shape is None else unit_spans(counts.n, "shape")
     return {
         "file": str(path),
         "kind": "count table",
-        "n": counts.n,
-        "side": counts.side,
-        "items": counts.kind,
-        "tokenize": counts.tokenize,
-        "lower": counts.lower,
+        **_layout(counts),
         "spans": span_names(counts.spans, counts.n),
         "pad": counts.pad,
         "min_count": counts.min_count,
@@ -51,11 +44,22 @@ def describe(path: PathLike) -> Facts:
         "contexts": int(counts.totals[0]),
         "targets": dict(zip(counts.targets, counts.totals[1:].tolist(), strict=False)),
         "distinct_items": counts.num_items,
-        **shapes,
+        **({"shape": counts.shape, "distinct_shapes": counts.num_distinct(shapes)} if shapes else {}),
         "distinct_items_by_position": [len(counts.rows[span]) for span in counts.units],
         "rows": counts.num_rows,
         "bytes_in_memory": counts.nbytes,
         **file_facts(path),
+    }
+
+
+def _layout(source: Any) -> Facts:
+    """Return what contexts are, of a count table or of the settings of a model."""
+    return {
+        "n": source.n,
+        "side": source.side,
+        "items": source.kind,
+        "tokenize": source.tokenize,
+        "lower": source.lower,
     }
 
 
@@ -73,10 +77,9 @@ def summary(path: PathLike, hint: str | None = None) -> str:
 
 def counts_line(header: Facts) -> str:
     """Describe a count table in a line, from its header."""
-    totals = dict(zip(("contexts", *header["targets"]), header["totals"], strict=False))
-    shown = ", ".join(f"{name} {total:,}" for name, total in totals.items())
+    totals = zip(("contexts", *header["targets"]), header["totals"], strict=False)
     folds = f", {len(header['folds'])} folds" if "folds" in header else ""
-    return f"count table, n {header['n']}{folds}: {shown}"
+    return f"count table, n {header['n']}{folds}: {', '.join(f'{name} {total:,}' for name, total in totals)}"
 
 
 def file_facts(path: PathLike) -> Facts:
@@ -95,11 +98,7 @@ def model_facts(model: Model, path: PathLike, of_file: Facts) -> Facts:
         **model.estimator.facts(),
         "calibration": None if model.calibration is None else asdict(model.calibration),
         "denominator": s.denominator,
-        "n": s.n,
-        "side": s.side,
-        "items": s.kind,
-        "tokenize": s.tokenize,
-        "lower": s.lower,
+        **_layout(s),
         "n_nu": s.n_nu,
         "n_de": s.n_de,
         "distinct_items": len(model.items),
@@ -107,19 +106,9 @@ def model_facts(model: Model, path: PathLike, of_file: Facts) -> Facts:
         "bytes_in_memory": model.nbytes,
         **of_file,
         **({"corpus": s.corpus} if s.corpus else {}),
-        "strongest_for": strongest(model, -1),
-        "strongest_against": strongest(model, +1),
+        "strongest_for": _strongest(model, list(model.estimator.rows()), -1),
+        "strongest_against": _strongest(model, list(model.estimator.rows()), +1),
     }
-
-
-def strongest(model: Model, sign: int) -> list[Facts]:
-    """Return the spans with the largest terms, for (sign -1) or against (+1) the target, largest first.
-
-    Terms of a back-off, where a suffix seen once may have a large one, are first multiplied by their frequency.
-    """
-    found = [entry for rows in model.estimator.rows() for entry in _strongest_of(model, rows, sign)]
-    found.sort(key=lambda entry: entry[0])
-    return [facts for _, facts in found[:STRONGEST]]
 
 
 def strongest_by_position(model: Model) -> list[Facts]:
@@ -127,48 +116,44 @@ def strongest_by_position(model: Model) -> list[Facts]:
 
     An estimator of whole N-grams has just one, the N-gram.
     """
-    n = model.settings.n
     rows_of = {rows.span: rows for rows in model.estimator.rows()}
-    whole = Span("item", 0, n)
-    spans = [whole] if list(rows_of) == [whole] else unit_spans(n)
+    whole = Span("item", 0, model.settings.n)
+    positions = []
+    for span in [whole] if list(rows_of) == [whole] else unit_spans(model.settings.n):
+        best = {sign: _strongest(model, [rows_of[span]], sign) for sign in (-1, +1)}
+        selected = int(rows_of[span].values[:, 2].sum())
+        positions.append({
+            "position": span.start + 1, "stored": len(rows_of[span]), "selected": selected,
+            "strongest_for": sorted(best[-1], key=lambda facts: -facts["log_ratio"]),
+            "strongest_against": sorted(best[+1], key=lambda facts: facts["log_ratio"]),
+        })  # fmt: skip
+    return positions
+
+
+def _strongest(model: Model, parts: list[ModelRows], sign: int) -> list[Facts]:
+    """Return the rows with the largest terms for (sign -1) or against (+1) the target, largest first.
+
+    Terms of a back-off, where a suffix seen once may have a large one, are first multiplied by their frequency.
+    """
+    best: list[tuple[float, ModelRows, int]] = []
+    for rows in parts:
+        frequency = rows.values[:, 0 if sign < 0 else 1] if model.estimator.by_frequency else 1
+        strength = sign * rows.terms * frequency
+        candidates = np.flatnonzero(np.isfinite(strength) & (strength < 0))
+        first = candidates[np.argsort(strength[candidates], kind="stable")[:STRONGEST]]
+        best += [(strength[row], rows, row) for row in first.tolist()]
+    best.sort(key=lambda entry: entry[0])
+    vocabulary = model.estimator.vocabulary if best else pa.array([], pa.string())
     return [
         {
-            "position": span.start + 1,
-            "stored": len(rows_of[span]),
-            "selected": int(rows_of[span].values[:, 2].sum()),
-            "strongest_for": _by_log_ratio(_strongest_of(model, rows_of[span], -1), -1),
-            "strongest_against": _by_log_ratio(_strongest_of(model, rows_of[span], +1), +1),
+            "items": vocabulary.take(rows.keys[row]).to_pylist(),
+            "first_position": None if rows.span.layer == "any" else rows.span.start + 1,
+            **({"shapes": True} if rows.span.layer == "shape" else {}),
+            "f_nu": int(rows.values[row, 0]),
+            "f_de": int(rows.values[row, 1]),
+            "log_ratio": float(rows.terms[row]),
         }
-        for span in spans
-    ]
-
-
-def _by_log_ratio(found: list[tuple[float, Facts]], sign: int) -> list[Facts]:
-    """Return the facts of the strongest rows, the largest log ratio (sign -1) or the smallest (+1) first."""
-    return sorted((facts for _, facts in found), key=lambda facts: sign * float(facts["log_ratio"]))
-
-
-def _strongest_of(model: Model, rows: ModelRows, sign: int) -> list[tuple[float, Facts]]:
-    """Return the strongest rows of one span with their strength, the strongest first."""
-    frequency = rows.values[:, 0 if sign < 0 else 1]
-    strength = sign * rows.terms * (frequency if model.estimator.by_frequency else 1)
-    candidates = np.flatnonzero(np.isfinite(strength) & (strength < 0))
-    best = candidates[np.argsort(strength[candidates], kind="stable")[:STRONGEST]]
-    vocabulary = model.estimator.vocabulary if len(best) else pa.array([], pa.string())
-    where: Facts = {"first_position": None if rows.span.layer == "any" else rows.span.start + 1}
-    where |= {"shapes": True} if rows.span.layer == "shape" else {}
-    return [
-        (
-            strength[row],
-            {
-                "items": vocabulary.take(rows.keys[row]).to_pylist(),
-                **where,
-                "f_nu": int(rows.values[row, 0]),
-                "f_de": int(rows.values[row, 1]),
-                "log_ratio": float(rows.terms[row]),
-            },
-        )
-        for row in best.tolist()
+        for _, rows, row in best[:STRONGEST]
     ]
 
 
@@ -177,27 +162,29 @@ def as_text(facts: Facts) -> str:
     width = max(map(len, facts)) + 2
     lines = []
     for name, value in facts.items():
-        if name.startswith("strongest"):
-            lines += [f"{name}  {STRONGEST_HEAD}"] if value else []
-            for entry in value:
-                items = " ".join(map(visible, entry["items"])) + ("  (shapes)" if entry.get("shapes") else "")
-                position = entry["first_position"] or "any"
-                frequencies = f"({entry['f_nu']:,} : {entry['f_de']:,})"
-                lines.append(f"  {entry['log_ratio']:+8.4f}  {position:>3}  {items}  {frequencies}")
-        else:
+        if not name.startswith("strongest"):
             lines.append(f"{name:<{width}}{_shown(value)}")
+            continue
+        lines += [f"{name}  {STRONGEST_HEAD}"] if value else []
+        for entry in value:
+            items = " ".join(map(visible, entry["items"])) + ("  (shapes)" if entry.get("shapes") else "")
+            frequencies = f"({entry['f_nu']:,} : {entry['f_de']:,})"
+            lines.append(
+                f"  {entry['log_ratio']:+8.4f}  {entry['first_position'] or 'any':>3}  {items}  {frequencies}"
+            )
     return "\n".join(map(printable, lines))
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name}{':' * name.isdecimal()} {_shown(x)}" for name, x in value.items()) or "none"
-    if value is None:
-        return "none"
-    if isinstance(value, list):
-        return " ".join(map(_shown, value))
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    match value:
+        case dict():
+            return ", ".join(f"{name}{':' * name.isdecimal()} {_shown(x)}" for name, x in value.items()) or "none"
+        case list():
+            return " ".join(map(_shown, value))
+        case bool() | None:
+            return {True: "yes", False: "no", None: "none"}[value]
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:.6g}"
+    return str(value)

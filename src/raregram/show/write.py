@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,10 +24,11 @@ import pyarrow.csv
 
 from raregram.corpus.contexts import Batch
 from raregram.corpus.documents import COMPRESSIONS, Location
-from raregram.errors import CONTROLS, InputError, ParameterError, printable
+from raregram.errors import CONTROLS, InputError, ParameterError, must_be, printable
 from raregram.files import atomic_path
 from raregram.measure.results import Results, show_value
 from raregram.measure.score import BOUNDARY, VISIBLE_SPACE
+from raregram.remote import local_path
 from raregram.text.tokenize import buffers_of, is_list, is_text
 
 Columns = Mapping[str, pa.Array]
@@ -35,6 +37,7 @@ Lines = Callable[[], pa.Array]  # returns contexts as lines of text
 Write = Callable[[Batch, Lines | None, Scores], None]
 
 FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".jsonl": "json", ".ndjson": "json"}
+TEXT_ENDINGS = ("", ".txt", ".tsv")
 SIMPLE = (pa.types.is_null, pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating)  # in text formats
 DIGITS = 4  # behind the point of a score in text
 UNESCAPED = re.compile(f"[{CONTROLS}]")  # JSON itself leaves some of these unescaped
@@ -42,13 +45,29 @@ IN_JSON_ESCAPED = '["\\\\' + re.sub(r"\\u(\w{4})", r"\\x{\1}", CONTROLS) + "]"  
 
 
 def output_format(out: str | None, as_json: bool) -> str:
-    """Return the format of scores: of a file by its extension, on standard output JSON lines or text."""
+    """Return the format of scores: of a file by the ending of its name, on standard output JSON lines or text."""
     if out is None:
         return "json" if as_json else "text"
-    extension = Path(out).suffix
-    if extension in COMPRESSIONS:
-        raise ParameterError(f"scores are not compressed: write {out.removesuffix(extension)} instead")
-    return FORMATS.get(extension.lower(), "text")
+    ending = Path(out).suffix
+    if ending in COMPRESSIONS:
+        raise ParameterError(f"scores are not compressed: write {out.removesuffix(ending)} instead")
+    if ending.lower() in TEXT_ENDINGS:
+        return "text"
+    if ending.lower() not in FORMATS:
+        texts = f"{', '.join(filter(None, TEXT_ENDINGS))} or no ending for text"
+        raise must_be("out", "this command", f"a name that ends in {', '.join(FORMATS)}; {texts}", out)
+    return FORMATS[ending.lower()]
+
+
+def table_format(out: str) -> str | None:
+    """Return the format of a table by the ending of its file's name; None for a folder."""
+    ending = Path(out).suffix.lower()
+    if ending in FORMATS:
+        return FORMATS[ending]
+    if ending and not out.endswith(("/", os.sep)) and not local_path(out).is_dir():
+        known = f"a folder, with a slash where its name has a dot, or a name that ends in {', '.join(FORMATS)}"
+        raise must_be("out", "this command", known, out)
+    return None
 
 
 @contextmanager

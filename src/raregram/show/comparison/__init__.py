@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
 import pyarrow as pa
 
-from raregram.corpus.concordance import Concordance
 from raregram.errors import MissingExtraError, RaregramWarning
 from raregram.files import atomic_path, write_errors_named
 from raregram.measure.compare import Comparison
@@ -80,15 +79,3 @@ def write_bytes(path: str | Path, content: bytes) -> None:
     """Write a file that is whole or absent."""
     with atomic_path(path) as temporary:
         temporary.write_bytes(content)
-
-
-# --- for the command, until it calls `write_comparisons` ----------------------------------------------------------
-def lines_of(
-    a: Sequence[Mapping[str, Concordance]], b: Sequence[Mapping[str, Concordance]], ngrams: Iterable[str]
-) -> Lines:
-    """Return the lines of two corpora, each of which is one or more samples; nothing if there is none of either."""
-
-    def of(samples: Sequence[Mapping[str, Concordance]], ngram: str) -> Concordance:
-        return sum((sample[ngram] for sample in samples), Concordance())
-
-    return {ngram: (of(a, ngram), of(b, ngram)) for ngram in ngrams} if a or b else {}

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from raregram.corpus.concordance import Concordance
 from raregram.measure.compare import Comparison
-from raregram.measure.kwic import Lines as Lines  # noqa: PLC0414 - the command imports it from here
+from raregram.measure.kwic import Lines
 from raregram.show.write import finite
 
 MOST_ROWS = 20_000

@@ -5,8 +5,6 @@ rich is imported when something is printed.
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
@@ -138,18 +136,3 @@ def _value(value: float | int | None) -> str:
     if value is None or isinstance(value, int):
         return "-" if value is None else f"{value:,}"
     return f"{value:.2f}" if 0.005 <= abs(value) < 1000 else f"{value:.3g}"
-
-
-# --- for the command, until it calls `print_comparison` ----------------------------------------------------------
-def lines(
-    comparison: Comparison, rows: pa.Table, width: int, sort: str = "conservative"
-) -> Iterator[tuple[str, float | None]]:
-    """Yield the lines of the table, each with the log2 ratio that it shows."""
-    from rich.console import Console
-
-    width = min(max(width, NARROWEST), WIDEST)
-    console = Console(file=io.StringIO(), width=width)
-    with console.capture() as shown:
-        console.print(table(comparison, rows, width, sort))
-    texts = map(str.rstrip, shown.get().splitlines())
-    yield from zip(texts, [None, *rows["log2_ratio"].to_pylist()], strict=True)
