@@ -22,7 +22,7 @@ from combinations import read_csv, read_json, read_parquet
 from raregram.cli.options import parse_names, parse_pairs
 from raregram.corpus.formats import csv as csv_reading
 from raregram.counts.count import are_contexts
-from raregram.errors import InputError, ParameterError
+from raregram.errors import InputError, ParameterError, RaregramWarning
 from raregram.measure.evaluate import evaluate
 from raregram.measure.tune import Grid
 from raregram.sklearn import FeatureSelectiveLR
@@ -414,3 +414,107 @@ def test_a_terminal_of_another_encoding_gets_escapes(folder):
     assert (done.returncode, done.stderr) == (0, b"")
     done = subprocess.run([*command, "--json"], env=environment, capture_output=True, check=False)
     assert json.loads(done.stdout)[0]["ngram"][0] == "é"
+
+
+# --- what two strangers found ------------------------------------------------------------------------------------
+
+PLACES = [{"text": "she lives in Rome", "spans": [(3, 4, "LOC")]}, {"text": "he said that so", "spans": []}] * 3
+
+
+@pytest.fixture
+def places(tmp_path):
+    """A count table with whole bigrams, and a model of it."""
+    counts = rg.count(PLACES, n=2, spans=["units", "whole", "shapes:2"], targets=["LOC"])
+    counts.save(tmp_path / "places.counts")
+    return counts, rg.fit(rg.Counts.load(tmp_path / "places.counts"), "LOC")
+
+
+def test_a_count_table_is_scored_as_its_file(places, tmp_path):
+    counts, model = places
+    path = tmp_path / "places.counts"
+    assert rg.score(model, counts).to_arrow() == rg.score(model, str(path)).to_arrow()
+    assert rg.rank(model, counts, top=1)["ngram"].to_pylist() == ["lives in"]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda model, counts: rg.kwic(counts, "lives"),
+        lambda model, counts: rg.count(counts, n=1),
+        lambda model, counts: rg.score(model, counts.to_arrow()),
+        lambda model, counts: rg.rank(model, counts.to_arrow()),
+    ],
+)
+def test_the_rows_of_a_count_table_are_no_documents(places, read):
+    counts, model = places
+    with pytest.raises(InputError, match="rows of a count table"):
+        read(model, counts)
+
+
+@pytest.mark.parametrize("other", [{"side": "right"}, {"lower": True}, {"kind": "letters"}, {"pad": True}])
+@pytest.mark.parametrize("use", [rg.score, rg.rank])
+def test_a_count_table_of_other_contexts_is_not_scored(places, tmp_path, other, use):
+    rg.count(PLACES, n=2, spans=["units", "whole"], targets=["LOC"], **other).save(tmp_path / "other.counts")
+    with pytest.raises(InputError, match=r"the model is for n 2, left, words; .* was counted for"):
+        use(places[1], str(tmp_path / "other.counts"))
+
+
+def test_an_unknown_order_of_a_ranking_is_named(places):
+    with pytest.raises(ParameterError, match="by parameter of rank must be one of"):
+        rg.rank(places[1], PLACES, by="Lower")
+
+
+def test_a_fold_counts_once():
+    counts = rg.count([{"text": f"w{i} x"} for i in range(30)], n=1, folds=3, targets=[])
+    assert counts.of_folds([1, 1]) == counts.of_folds([1])
+
+
+def test_bands_by_another_table_are_doubted(places, tmp_path):
+    fewer = rg.count(PLACES[:2], n=2, spans=["units", "whole"], targets=["LOC"])
+    with pytest.warns(RaregramWarning, match="another count table"):
+        evaluate(places[1], PLACES, training=fewer)
+    evaluate(places[1], PLACES, training=str(tmp_path / "places.counts"))
+
+
+def test_words_of_a_list_are_split_as_texts_are():
+    corpus = [{"text": "the well-known e-mail"}] * 12
+    with pytest.warns(RaregramWarning) as warned:
+        found = rg.compare(corpus, {"the": 24, " the": 1, "well-known": 10, "e-mail": 9}, n=1, min_count=1)
+    assert any("2 words of the list, such as 'well-known', are split" in str(each.message) for each in warned)
+    listed = dict(zip(found["ngram"].to_pylist(), found["f_b"].to_pylist(), strict=True))
+    assert listed == {"the": 25, "well": 10, "known": 10, "-": 19, "e": 9, "mail": 9}
+
+
+def test_a_table_of_two_samples_is_compared_as_it_is():
+    tea, ale = ([{"text": f"{word} please"}] * 12 for word in ("hot tea", "cold ale"))
+    options = {"spans": ["suffixes:1"], "n": 1, "pad": True, "documents": True, "tokenize": "words"}
+    found = rg.compare(rg.count(numerator=tea, denominator=ale, **options), n=1)
+    expected = rg.compare(tea, ale, n=1)
+    assert found["ngram"].to_pylist() == expected["ngram"].to_pylist()
+    assert found["log2_ratio"].to_pylist() == expected["log2_ratio"].to_pylist()
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_byte_order_mark_is_no_item(run, tmp_path, mark):
+    rg.fit(rg.count(PLACES, n=3, tokenize="words", targets=["LOC"]), "LOC").save("words.rgm")
+    Path("three.txt").write_text(f"{mark}she lives in\n{mark and ''}he said that\n")
+    assert len(json.loads(run("rank", "words.rgm", "three.txt", "--json"))) == 2
+    Path("two.txt").write_text(f"{mark}lives in\n")
+    assert "position" in run("rank", "words.rgm", "two.txt", "--json", "-q")
+
+
+@pytest.mark.parametrize("pair", [(1, "1"), (b"x", "x"), (2.0, "2")])
+def test_values_that_would_be_one_category_are_refused(pair):
+    X = np.array([[pair[0]], [pair[1]]] * 10, dtype=object)
+    with pytest.raises(InputError, match="would be one category"):
+        FeatureSelectiveLR().fit(X, [0, 1] * 10)
+    assert FeatureSelectiveLR().fit(np.array([[1], ["a"]] * 10, dtype=object), [0, 1] * 10).score([[1]], [0]) == 1
+
+
+@pytest.mark.parametrize(
+    "command", ["score loc.rgm in.txt", "rank loc.rgm in.txt", "count in.txt --kind words", "fit in.txt"]
+)
+def test_an_input_is_not_replaced(folder, run, command):
+    (folder / "in.txt").write_text("LOC\the lives in\nO\tshe said that\n")
+    assert "is an input" in run(*command.split(), "--out", "in.txt", code=2)
+    assert (folder / "in.txt").read_text().startswith("LOC\the lives in")

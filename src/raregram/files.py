@@ -13,11 +13,11 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
-from raregram.errors import FileError, is_unicode, reraise
+from raregram.errors import FileError, ParameterError, is_unicode, reraise
 from raregram.remote import PathLike, RemotePath, is_remote, local_path
 
 
@@ -49,6 +49,14 @@ def atomic_path(path: PathLike) -> Iterator[Path]:
             if sys.platform != "win32":
                 with suppress(PermissionError):  # one may write in a folder, but not read it
                     _sync(final.parent, os.O_RDONLY)  # or else the new name may be lost with the power
+
+
+def check_not_input(out: PathLike | None, inputs: Iterable[PathLike]) -> None:
+    """Raise if what is written would replace a file that is read."""
+    for path in inputs:
+        local = out is not None and not is_remote(out) and not is_remote(path)
+        if local and Path(out).is_file() and Path(path).is_file() and Path(out).samefile(path):  # type: ignore[arg-type]
+            raise ParameterError(f"{out} is an input, which would be replaced: choose another name for the output")
 
 
 def check_target(path: PathLike) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from numbers import Real
@@ -368,12 +368,27 @@ def _as_ngrams(table: Any, X: npt.NDArray[Any]) -> pa.Array:
         values = X.T.tolist()
     category = lru_cache(maxsize=None, typed=True)(_category)  # most values come again
     try:
+        for column, of_column in enumerate(values):
+            _check_kinds(column, of_column, category)
         items = pa.array([category(value) for row in zip(*values, strict=True) for value in row], pa.string())
     except TypeError as error:
         raise InputError(f"X holds a value that cannot be a category: {error}") from None
     except UnicodeEncodeError as error:
         raise InputError(f"X holds a string that is not valid Unicode: {shorten(error.object)}") from None
     return pa.ListArray.from_arrays(np.arange(rows + 1, dtype=np.int32) * columns, items)
+
+
+def _check_kinds(column: int, values: list[Any], category: Callable[[Any], str]) -> None:
+    """Raise if a column has a string and another value of the same name, which would be one category."""
+    strings = {value for value in values if isinstance(value, str)}
+    if len(strings) in (0, len(values)):
+        return
+    for value in values:
+        if not isinstance(value, str) and category(value) in strings:
+            raise InputError(
+                f"column {column} of X has both {shorten(value)} and {shorten(category(value))}, which would be one "
+                "category: make them all strings or all numbers"
+            )
 
 
 def _category(value: Any) -> str:

@@ -16,7 +16,7 @@ from raregram.cli.clusters import spark_cluster
 from raregram.cli.options import argument, option
 from raregram.cli.printing import print_json, report_file, report_skipped, say
 from raregram.errors import ParameterError
-from raregram.files import check_target
+from raregram.files import check_not_input, check_target
 from raregram.remote import local_path
 from raregram.show.progress import Progress
 
@@ -103,6 +103,7 @@ def tag(
 
     if stanford is not None and tagger != "stanford":
         raise ParameterError("--stanford is for --tagger stanford")
+    check_not_input(out, sources)
     check_target(local_path(out))
     wanted = None if labels == "all" else cli.parse_pairs(labels) or tagging.DEFAULT_LABELS
     loaded = tagging.load_tagger(tagger, pipeline, processes, stanford=stanford)
@@ -142,7 +143,9 @@ def count(
     split: cli.Split = options.SPLIT.default,
     item_column: Annotated[int, option(options.ITEM_COLUMN)] = options.ITEM_COLUMN.default,
     tag_column: Annotated[int, option(options.TAG_COLUMN)] = options.TAG_COLUMN.default,
-    sentences: Annotated[bool, option("CoNLL: a blank line ends a document.", "--sentences")] = False,
+    sentences: Annotated[
+        bool, option("CoNLL: a blank line ends a document, even beside -DOCSTART-.", "--sentences")
+    ] = False,
     cut_by: cli.By = None,
     f_de: Annotated[
         options.Denominator, option("What f_de counts in a table with two frequencies.")
@@ -193,6 +196,7 @@ def count(
         cli.parse_memory(memory_limit, engine, "count"),
     )
     if engine == "local":
+        check_not_input(out, [*(sources or ()), *(numerator or ()), *(denominator or ())])
         check_target(out)
         unit = "contexts" if job.holds_contexts else "documents"
         with Progress(f"counted {{:,}} {unit}", quiet) as tick, job.table(threads, out, tick) as table:

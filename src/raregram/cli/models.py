@@ -14,7 +14,7 @@ from raregram.cli.clusters import spark_cluster
 from raregram.cli.options import argument, option
 from raregram.cli.printing import print_json, report_file, report_skipped, say
 from raregram.errors import ParameterError, printable
-from raregram.files import check_target
+from raregram.files import check_not_input, check_target
 from raregram.show.progress import Progress
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ def fit(
     limit, rename = cli.parse_memory(memory_limit, engine, "fit"), cli.parse_columns(columns)
     parameters: dict[str, Any] = {"criterion": criterion, "size": size, "lam": lam, "unseen": unseen, "seed": seed}
     parameters |= {"tau": tau, "unit_lam": unit_lam, "longest": longest, "shapes": shapes}
+    check_not_input(out, sources)
     check_target(out)
     hint, found = "count with --folds 5, or use `raregram calibrate`", find_estimator(estimator)
     if engine == "spark":
@@ -182,6 +183,7 @@ def score(
     form = output_format(out, as_json) if engine == "local" else ""
     model, wanted = rg.Model.load(model_file), level if interval else None
     files, rename = sources or ["-"], cli.parse_columns(columns)
+    check_not_input(out, [model_file, *files])
     reading = cli.reading(format, split, on_error)
     if engine == "spark":
         if out is None:
@@ -242,6 +244,7 @@ def rank(
     form = output_format(out, as_json)
     model, wanted = rg.Model.load(model_file), level if by == "lower" else None
     files, rename = sources or ["-"], cli.parse_columns(columns)
+    check_not_input(out, [model_file, *files])
     reading = cli.reading(format, split, on_error)
     if engine == "spark":
         with spark_cluster(master, spark, quiet) as cluster:
@@ -276,7 +279,8 @@ def explain(
 
     A `backoff` model first shows the single items. An item that the model lacks at its position is shown by its
     frequencies at any position, or else by those of its shape, such as `~Aa` for a capitalised word. Then come the
-    corrections by ever longer suffixes of shapes and of items, each with the ratio before and after it.
+    corrections by ever longer suffixes of shapes and of items, each with two ratios of that suffix itself: as its
+    parts let expect, and as estimated.
 
     Example: raregram explain loc.rgm "she lives in"
 

@@ -113,7 +113,8 @@ class Combined:
         bad = np.argwhere((groups < 0) | (groups > groups[:, :, :1]))
         if len(bad):
             row, group, column = bad[0]
-            items = " ".join(self._union.take(pa.array(part.keys[row])).to_pylist())
+            key = from_boundary(part.keys[row][None], self.tables[0].side)[:, : part.span.width]  # without the fold
+            items = " ".join(self._union.take(pa.array(from_boundary(key, self.tables[0].side)[0])).to_pylist())
             raise InputError(
                 f"cannot subtract what was never added: {items!r} at {part.span.describe()} "
                 f"({names[column]}) would have the frequency {groups[row, group, column]}"

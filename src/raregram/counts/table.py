@@ -349,7 +349,7 @@ class Counts:
         """Return the table of the documents of some folds, of all if there is no choice; it has no folds any more."""
         if not self.folds and folds is None:
             return self
-        chosen = range(len(self.folds)) if folds is None else folds
+        chosen = range(len(self.folds)) if folds is None else sorted(set(folds))
         if not chosen or not set(chosen) <= set(range(len(self.folds))):
             raise must_be("folds", "this count table", f"some of {list(range(len(self.folds)))}", folds)
         totals = np.array([self.folds[fold] for fold in chosen], dtype=np.int64).sum(axis=0)

@@ -284,6 +284,8 @@ def default_names(a: Any, b: Any) -> tuple[str, str]:
 
 def _pair_of(counts: Counts, names: Sequence[str] | None) -> tuple[str, str | None]:
     """Return which samples of a table are compared: two, or one and None for the rest."""
+    if names is None and counts.samples == "two":
+        return counts.targets[0], None
     if names is None:
         _check_several(counts)
     chosen = tuple(counts.targets if names is None else names)

@@ -9,6 +9,7 @@ How right the ratios themselves are is measured on all occurrences (`raregram.me
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -21,10 +22,10 @@ from raregram.corpus.documents import Options
 from raregram.counts.count import read_counts
 from raregram.counts.rows import row_bytes
 from raregram.counts.table import Counts, Ints
-from raregram.errors import InputError, ParameterError, check_count, printable
+from raregram.errors import InputError, ParameterError, RaregramWarning, check_count, printable
 from raregram.measure.cllr import CalibrationMeasures, calibrations
 from raregram.measure.results import text_table
-from raregram.models.base import Settings
+from raregram.models.base import Settings, layout_of
 from raregram.models.model import Model
 from raregram.models.ratios import Floats
 from raregram.options import DENOMINATOR, SPLIT, K, Split
@@ -140,6 +141,12 @@ def evaluate(
     frequencies = type_frequencies(counts, model.settings.target, model.settings.denominator)
     scores = model.log_ratio(types_for(model, counts))
     known = training if training is None or isinstance(training, Counts) else Counts.load(training)
+    if known is not None and model.settings.corpus not in (None, known.digest()):
+        warnings.warn(
+            "the bands are by another count table than the one that the model was fitted on, as their digests say",
+            RaregramWarning,
+            stacklevel=2,
+        )
     seen = None if known is None else training_frequency(counts, known)
     return evaluate_scores(scores, frequencies, k, model.settings.target, seen)
 
@@ -247,18 +254,13 @@ def type_frequencies(documents: Counts, target: str, denominator: str = DENOMINA
 
 def check_layout(wanted: Settings | Counts, documents: Counts) -> None:
     """Raise unless documents were counted as a model or a training table wants it, with all their N-grams."""
-    mine, theirs = _layout(wanted), _layout(documents)
+    mine, theirs = layout_of(wanted), layout_of(documents)
     if mine != theirs:
         raise InputError(f"the model is for {mine}; the documents were counted for {theirs}")
     if documents.min_count > 1:
         raise InputError(
             f"N-grams seen less than {documents.min_count} times were dropped from the documents: count them all"
         )
-
-
-def _layout(counted: Settings | Counts) -> str:
-    """Say which contexts were counted."""
-    return f"n {counted.n}, {counted.side}, {counted.tokenizer}{', padded' if counted.pad else ''}"
 
 
 def types_for(model: Model, documents: Counts) -> npt.NDArray[np.int32]:
@@ -273,7 +275,7 @@ def training_frequency(documents: Counts, training: Counts) -> Ints:
         raise ParameterError("the bands need a training table with whole N-grams")
     if training.min_count > 1:
         raise ParameterError("the bands need a training table with all N-grams; of this one the rare were dropped")
-    mine, theirs = _layout(training), _layout(documents)
+    mine, theirs = layout_of(training), layout_of(documents)
     if mine != theirs:
         raise ParameterError(f"the training table is for {mine}; the documents were counted for {theirs}")
     known, rows = training.whole_rows, documents.whole_rows

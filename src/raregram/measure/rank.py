@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from raregram.corpus.documents import Options
 from raregram.corpus.log import ReadingLog
-from raregram.errors import InputError, check_count
+from raregram.errors import InputError, check_choice, check_count
 from raregram.measure.results import Results
 from raregram.measure.score import Boundaries, Input, boundaries, open_input, score_input, scores_of
 from raregram.models.model import Model
@@ -53,6 +53,7 @@ def rank(  # noqa: PLR0913 - every option has its name
         A table: rank, log_ratio (with by="lower" also lower and upper) and, for documents, document, position and the
         words on both sides; for contexts, ngram.
     """
+    check_choice("by", "rank", by, get_args(By))
     log = ReadingLog(on_error)
     found = open_input(source, model, Options(format=format, split=split, log=log), columns)
     results = rank_input(model, found, top, level if by == "lower" else None)

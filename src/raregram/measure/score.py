@@ -28,7 +28,7 @@ from raregram.counts.storage import is_raregram_file
 from raregram.counts.table import Counts, Ints
 from raregram.errors import InputError, ParameterError, RaregramWarning, must_be
 from raregram.measure.results import Results
-from raregram.models.base import NO_KEY, Settings
+from raregram.models.base import NO_KEY, Settings, layout_of
 from raregram.models.model import Model, gather
 from raregram.models.ratios import Floats
 from raregram.options import LEVEL, ON_ERROR, SPLIT, OnError, Split
@@ -119,6 +119,9 @@ def open_input(sources: Any, model: Model, options: Options, rename: Mapping[str
         options: how to read documents.
         rename: what a table of contexts calls its columns.
     """
+    if isinstance(sources, Counts):
+        batch = _whole_ngrams(sources, "the count table", model.settings)
+        return Input("the count table", [batch.head(0)], iter([batch][: len(batch)]), log=options.log)
     names = path_names(sources)
     if not names:
         column = (rename or {}).get("ngram", "ngram")
@@ -153,12 +156,15 @@ def open_input(sources: Any, model: Model, options: Options, rename: Mapping[str
     heads = []
     begun: dict[int, Iterator[Batch]] = {}
     for index, path in enumerate(paths):
-        batches = _read_source(path, rename, options.log)
+        batches = _read_source(path, rename, options.log, model.settings)
         first = list(islice(batches, 1))
         heads += [batch.head(0) for batch in first]
         if index < KEPT_OPEN or reads_once(path):
             begun[index] = chain(first, batches)
-    read = (begun.pop(i) if i in begun else _read_source(path, rename, options.log) for i, path in enumerate(paths))
+    read = (
+        begun.pop(i) if i in begun else _read_source(path, rename, options.log, model.settings)
+        for i, path in enumerate(paths)
+    )
     return Input(name, heads, chain.from_iterable(read), log=options.log)
 
 
@@ -193,7 +199,7 @@ def _kind_and_lines(path: str, options: Options, settings: Settings) -> tuple[st
     if found != "text":
         return found, 0
     with open_bytes(path) as stream:
-        sample = stream.read(SAMPLE).decode(errors="replace")
+        sample = stream.read(SAMPLE).decode(errors="replace").removeprefix("\ufeff")
     lines = [line.rstrip("\r") for line in sample.split("\n")]
     whole = [line for line in (lines[:-1] if len(sample) >= SAMPLE else lines) if line.strip()]
     if not sample.strip():
@@ -202,14 +208,21 @@ def _kind_and_lines(path: str, options: Options, settings: Settings) -> tuple[st
     return (CONTEXTS, len(whole)) if whole and (lengths == settings.n).all() else (found, 0)
 
 
-def _read_source(path: str, rename: Mapping[str, str] | None, log: ReadingLog) -> Iterator[Batch]:
+def _read_source(path: str, rename: Mapping[str, str] | None, log: ReadingLog, settings: Settings) -> Iterator[Batch]:
     """Yield the contexts of a file, or the whole N-grams of a count file."""
     if reads_once(path) or not is_raregram_file(path):
         return read_contexts(path, rename, log)
-    counts = Counts.load(path)
+    batch = _whole_ngrams(Counts.load(path), path, settings)
+    return iter([batch][: len(batch)])
+
+
+def _whole_ngrams(counts: Counts, name: str, settings: Settings) -> Batch:
+    """Return the whole N-grams of a count table; raise unless they are contexts as the model counts them."""
+    if (mine := layout_of(settings)) != (theirs := layout_of(counts)):
+        raise InputError(f"the model is for {mine}; {name} was counted for {theirs}")
     if counts.whole not in counts.rows:
-        raise InputError(f"{path} holds no whole N-grams; count with the spans 'units' and 'whole'")
-    return (batch for batch in [Batch(Location(path, "row"), counts.whole_ngrams().lists())] if len(batch))
+        raise InputError(f"{name} holds no whole N-grams; count with the spans 'units' and 'whole'")
+    return Batch(Location(name, "row"), counts.whole_ngrams().lists())
 
 
 def score_columns(name: str, interval: bool) -> pa.Schema:

@@ -22,7 +22,7 @@ from raregram.counts.table import Counts
 from raregram.errors import InputError, ParameterError, RaregramWarning, shorten
 from raregram.measure.keyness import Ints
 from raregram.measure.phrases import Rows
-from raregram.text.tokenize import PAD, Tokenizer
+from raregram.text.tokenize import PAD
 
 SPLITTING = ("kind", "tokenize", "lower")  # options by which texts become items
 LARGEST = 2**53  # sum of a list of frequencies
@@ -166,7 +166,7 @@ def frequency_list(path: str | Path) -> dict[str, int]:
             total += frequency
             if total > LARGEST:
                 raise InputError(f"{path}, line {number}: {TOO_LARGE}, but here is {shorten(line)}")
-            found[word] = found.get(word, 0) + frequency
+            found[word.strip()] = found.get(word.strip(), 0) + frequency
     return found
 
 
@@ -183,15 +183,25 @@ def checked_list(words: Mapping[Any, Any]) -> dict[str, int]:
             )
     if sum(words.values()) > LARGEST:
         raise InputError(TOO_LARGE)
-    return {word: int(frequency) for word, frequency in words.items()}
+    found: dict[str, int] = {}
+    for word, frequency in words.items():
+        found[word.strip()] = found.get(word.strip(), 0) + int(frequency)
+    return found
 
 
 def rows_with_list(counts: Counts, words: Mapping[str, int], limits: Limits) -> tuple[pa.Array, Rows]:
     """Return the words of a corpus and of a list of frequencies; of the latter nothing is known about documents."""
     if counts.kind == "letters":
         raise ParameterError("a list of frequencies has words, which cannot be compared with letters: count words")
+    items, sizes = counts.tokenizer.refine(pa.array(words, pa.string()))
+    split = [word for word, size in zip(words, sizes.tolist(), strict=True) if size > 1]
+    if split:
+        warn(
+            f"{len(split):,} words of the list, such as {shorten(split[0])}, are split as the texts are "
+            f"(tokenize='words'), and each part has their frequency: tokenize='whitespace' takes both as they are"
+        )
     listed: dict[str, int] = {}
-    for word, frequency in zip(Tokenizer(lower=counts.lower).items(list(words)), words.values(), strict=True):
+    for word, frequency in zip(items.to_pylist(), np.repeat(list(words.values()), sizes).tolist(), strict=True):
         listed[word] = listed.get(word, 0) + frequency
     rows = rows_of_pair(counts, (None, None), 1, (1, 1))
     known = counts.items.take(pa.array(rows.keys[:, 0])).to_pylist()

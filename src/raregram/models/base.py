@@ -137,6 +137,11 @@ class Settings:
         return f"{self.estimator}{self.params.label()}"
 
 
+def layout_of(counted: Settings | Counts) -> str:
+    """Say which contexts a model is for, or a table has."""
+    return f"n {counted.n}, {counted.side}, {counted.tokenizer}{', padded' if counted.pad else ''}"
+
+
 @dataclass(frozen=True)
 class ModelRows(SpanRows):
     """The rows of one span in a model; the values are those of `COLUMNS`."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import Annotated, Any, Literal
 
-from pydantic import Base64Bytes, BaseModel, ConfigDict, Field
+from pydantic import Base64Bytes, BaseModel, BeforeValidator, ConfigDict, Field
 
 MANY = 100_000  # contexts or texts in one request
 Number = float | Literal["inf", "-inf", "nan"]  # JSON has no infinity; "nan" is no evidence
@@ -121,11 +122,18 @@ class ChangesResponse(BaseModel):
     down: list[Change]
 
 
+def _check_base64(text: Any) -> Any:
+    """Raise for characters that are not Base64's: pydantic leaves them out, and another file is read."""
+    if isinstance(text, str):
+        b64decode("".join(text.split()), validate=True)
+    return text
+
+
 class RankRequest(RequestBody, json_schema_extra={"examples": [{"text": TEXT, "model": "LOC"}]}):
     """A text or a file whose best boundaries are wanted."""
 
     text: str | None = Field(None, description="One document; or else a file.")
-    file: Annotated[Base64Bytes, Field(strict=False)] | None = Field(
+    file: Annotated[Base64Bytes, BeforeValidator(_check_base64), Field(strict=False)] | None = Field(
         None, description="The bytes of a file in any format that `raregram count` reads, in Base64."
     )
     file_name: Annotated[str, Field(max_length=1000)] = Field(

@@ -228,7 +228,15 @@ def as_reader(source: Any, column: str = "ngram") -> pa.RecordBatchReader | None
         if column not in source.columns:
             return None
         source = pa.Table.from_pandas(source, preserve_index=False)
-    return pa.RecordBatchReader.from_stream(source) if hasattr(source, "__arrow_c_stream__") else None
+    if not hasattr(source, "__arrow_c_stream__"):
+        return None
+    reader = pa.RecordBatchReader.from_stream(source)
+    if {"start", "end", "items", "total"} <= set(reader.schema.names):
+        raise InputError(
+            "these are the rows of a count table, neither documents nor contexts: give the `Counts` or its file to "
+            "what takes count tables (fit, score, rank, evaluate, merge)"
+        )
+    return reader
 
 
 def _column_table(source: Any) -> pa.Table:
