@@ -14,7 +14,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
-from typer.testing import CliRunner
 
 import raregram as rg
 from conftest import as_dictionary, corpora, run_command
