@@ -11,8 +11,8 @@ import sys
 import tomllib
 from pathlib import Path
 
-import click
 import pytest
+import typer
 
 import raregram as rg
 from handbook import check, execute, pages, reference
@@ -96,7 +96,7 @@ def test_the_reference_has_every_public_name_and_every_command():
     for name in set(rg.__all__) - {"__version__", "errors", "ratios", "selection"}:
         assert f"### {name}\n" in python
     assert "#### Model.explain\n" in python
-    for name in app.list_commands(click.Context(app)):
+    for name in typer.main.get_command(app).commands:
         assert f"## {name}\n\n```text\nUsage: raregram {name} " in commands
 
 

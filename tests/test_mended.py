@@ -375,7 +375,7 @@ def test_tables_and_documents_are_decompressed_by_every_extension(folder, score,
 def test_categories_of_every_kind_are_told_apart():
     X = np.array([[None], ["None"], ["\x00"], [""]] * 3, dtype=object)
     found = FeatureSelectiveLR("product").fit(X, [True, False, True, False] * 3).decision_function(X[:4])
-    assert np.sign(found).tolist() == [0, -1, 1, -1]
+    assert np.sign(found).tolist() == [1, -1, 1, -1]
     with pytest.raises(ValueError, match="X holds a string that is not valid Unicode"):
         FeatureSelectiveLR().fit(np.array([["a"], ["\udc80"]], dtype=object), [True, False])
     with pytest.raises(ValueError, match="X has 1,001 columns; this classifier takes at most 1,000"):

@@ -380,7 +380,7 @@ def _as_ngrams(table: Any, X: npt.NDArray[Any]) -> pa.Array:
 
 def _check_kinds(column: int, values: list[Any], category: Callable[[Any], str]) -> None:
     """Raise if a column has a string and another value of the same name, which would be one category."""
-    strings = {value for value in values if isinstance(value, str)}
+    strings = {category(value) for value in values if isinstance(value, str)}
     if len(strings) in (0, len(values)):
         return
     for value in values:
