@@ -33,7 +33,7 @@ from raregram.counts.kernel import CountSettings
 from raregram.errors import FileError, InputError, MissingExtraError, ParameterError, RaregramWarning
 from raregram.measure import evaluate as evaluation
 from raregram.spark import parts, sources
-from raregram.spark.counting import _cut, add_blocks, collect_counts, join_items, split_items, write_counts
+from raregram.spark.counting import collect_counts, write_counts
 from raregram.spark.evaluating import evaluate
 from raregram.spark.scoring import open_input, rank, score, write_scores
 from raregram.spark.session import Cluster, connect
@@ -516,21 +516,6 @@ def test_nothing_that_stands_there_is_overwritten_by_mistake(spark, folder, tmp_
 def test_arrow_knows_files_but_not_every_place():
     assert parts.writable("file:/tmp/x")
     assert not parts.writable("wasbs://box@account/x")
-
-
-# --- adding up, without Spark ------------------------------------------------------------------------------------
-
-
-def test_keys_of_equal_hash_are_told_apart():
-    items = pa.array([b"a", b"b", b""])
-    keys = join_items(items, np.array([[0, 1], [1, 2], [0, 1]], np.int32))
-    sums = np.array([[1, 10, 100], [0, 1, 2]])
-    blocks = _cut((0, 2), np.zeros(3, np.uint64), keys, sums, 8).column("block").to_pylist()
-    hashes, spans, keys, values = add_blocks([*blocks, *blocks], columns=2)
-    found = dict(zip(map(tuple, split_items(keys).to_pylist()), values.tolist(), strict=True))
-    assert found == {("a", "b"): [202, 4], ("b", ""): [20, 2]}
-    assert spans.tolist() == [2, 2]
-    assert hashes.tolist() == [0, 0]
 
 
 # --- scoring -----------------------------------------------------------------------------------------------------

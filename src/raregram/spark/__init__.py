@@ -130,7 +130,6 @@ def _input(frame: Frame, model: Model, column: str | None, id_column: str | None
     from raregram.errors import ParameterError, check_choice
     from raregram.spark.scoring import open_input
     from raregram.spark.session import quote
-    from raregram.spark.sources import Source
 
     if id_column is not None:
         if not is_frame(frame):
@@ -138,7 +137,7 @@ def _input(frame: Frame, model: Model, column: str | None, id_column: str | None
         check_choice("id_column", "the DataFrame", id_column, frame.columns)
         frame = frame.withColumn("id", frame[quote(id_column)])
     found = open_input(_cluster(frame), frame, model, Options(), {} if column is None else {"ngram": column})
-    if id_column is not None and not isinstance(found, Source):
+    if id_column is not None and found.contexts is not None:
         raise ParameterError("id_column is for documents; contexts keep all their columns")
     return found
 

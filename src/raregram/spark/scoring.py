@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from math import isqrt
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from raregram.corpus.documents import Options, bare_name
-from raregram.corpus.formats import BY_SUFFIX, CONTEXTS
+from raregram.corpus.documents import Options
+from raregram.corpus.formats import CONTEXTS
 from raregram.corpus.formats.tables import CONTENT
 from raregram.counts.count import ContextOptions, is_frame
 from raregram.errors import InputError, ParameterError, check_count
@@ -24,15 +23,14 @@ from raregram.models.model import Model
 from raregram.spark.parts import write_parts
 from raregram.spark.session import Cluster, Frame, Work
 from raregram.spark.sources import (
-    Contexts,
     Source,
-    first_file,
     gathered,
     open_contexts,
     open_source,
     path_names,
     read_parquet,
     read_partition,
+    recognise_files,
     valid_texts,
 )
 from raregram.text.vocabulary import Codes
@@ -43,18 +41,14 @@ OUT_ROWS = 1 << 16  # rows of a record batch
 
 def open_input(
     cluster: Cluster, sources: Any, model: Model, options: Options, rename: Mapping[str, str] | None = None
-) -> Contexts | Source:
+) -> Source:
     """Return the contexts or the documents of paths or of a DataFrame, as `raregram.score` would take them."""
     if is_frame(sources):
         found = options.format or "parquet"
     else:
         names = path_names(sources)
-        path = first_file(cluster, names)
-        local = path.removeprefix("file:")
-        if path.startswith("file:") and Path(local).is_file():
-            found = kind_of(local, options, model.settings) or CONTEXTS
-        else:
-            found = options.format or BY_SUFFIX.get(Path(bare_name(path)).suffix.lower(), CONTEXTS)
+        found = recognise_files(cluster, names, lambda path: kind_of(path, options, model.settings))
+        found = options.format or found or CONTEXTS
     if found == "parquet":
         columns = set((sources if is_frame(sources) else read_parquet(cluster, names)).columns)
         others = {(rename or {}).get("ngram", "ngram"), "start"}  # of a table of contexts, and of a count table
@@ -64,9 +58,7 @@ def open_input(
     return open_source(cluster, sources, replace(options, format=found), ContextOptions(), keys=True)
 
 
-def score(
-    cluster: Cluster, model: Model, found: Contexts | Source, level: float | None = None, name: str = LOG_RATIO
-) -> Frame:
+def score(cluster: Cluster, model: Model, found: Source, level: float | None = None, name: str = LOG_RATIO) -> Frame:
     """Return a table of contexts with one more column, `log_ratio`; with a level, also `lower` and `upper`.
 
     Documents give a row for each boundary: document, position and the items on both sides of it, and the scores. With
@@ -76,14 +68,14 @@ def score(
 
 
 def _scoring(
-    cluster: Cluster, model: Model, found: Contexts | Source, level: float | None, name: str
+    cluster: Cluster, model: Model, found: Source, level: float | None, name: str
 ) -> tuple[Frame, Work, dict[str, str], Frame | None]:
     """Return what `Cluster.map` needs to score contexts or documents."""
     if level is not None:
         model.interval([], level)  # raises where it is out of range
     names = score_columns(name, level is not None).names
     get = cluster.broadcast(model)
-    if isinstance(found, Source):
+    if found.contexts is None:
         kept = replace(found, frame=None)
 
         def score_documents(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -116,13 +108,13 @@ def _encode(model: Model, ngrams: pa.Array, source: str) -> Codes:
 
 
 def _valid(ngrams: pa.Array) -> pa.Array:
-    return valid_texts(ngrams, Options()) if pa.types.is_string(ngrams.type) else ngrams
+    return valid_texts(ngrams) if pa.types.is_string(ngrams.type) else ngrams
 
 
 def write_scores(
     cluster: Cluster,
     model: Model,
-    found: Contexts | Source,
+    found: Source,
     out: str,
     level: float | None = None,
     name: str = LOG_RATIO,
@@ -134,7 +126,7 @@ def write_scores(
             raise InputError(f"there is nothing to score in {found.name}")
 
 
-def rank(cluster: Cluster, model: Model, found: Contexts | Source, size: int, level: float | None = None) -> Results:
+def rank(cluster: Cluster, model: Model, found: Source, size: int, level: float | None = None) -> Results:
     """Return the best boundaries of documents, or the best distinct contexts; with a level by their lower ends.
 
     Each task keeps its best, and a few tasks the best of those: nothing is sorted as a whole.
@@ -144,7 +136,7 @@ def rank(cluster: Cluster, model: Model, found: Contexts | Source, size: int, le
     columns = dict.fromkeys(value_names(level), "double")
     best_of_task: Callable[[Iterator[pa.RecordBatch]], pa.Table | None]
     merge: Callable[[list[pa.Table]], pa.Table]
-    if isinstance(found, Source):
+    if found.contexts is None:
         frame, columns = found.frame, columns | BOUNDARY_COLUMNS
         best_of_task = partial(_best_boundaries, get, replace(found, frame=None), size, level)
         merge = partial(merge_best, size=size)
