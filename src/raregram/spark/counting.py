@@ -72,20 +72,20 @@ class TaskTotals:
 
 @dataclass(frozen=True)
 class Counted:
-    """What tasks reported of a count that is done."""
+    """A count that is done: its table without the rows, and the sums of their hashes."""
 
-    header: dict[str, Any]
-    columns: tuple[str, ...]
+    table: SpanTable
     row_hashes: Hashes
 
-    def table(self) -> SpanTable:
-        """Return the table without its rows."""
-        return SpanTable("counts", self.header, self.columns, None, ())
+    @property
+    def header(self) -> dict[str, Any]:
+        """The header of the table."""
+        return self.table.header
 
     @property
     def digest(self) -> str:
         """The digest of the table."""
-        return digest_of(self.table(), self.row_hashes)
+        return digest_of(self.table, self.row_hashes)
 
 
 class Count:
@@ -149,11 +149,9 @@ class Count:
         check_total(int(totals[0]))
         if self.settings.everything is None:
             self.log.check_targets(self.settings.targets, "document" if self.source.contexts is None else "context")
-        return Counted(
-            self.settings.header(self.targets, totals.tolist(), [fold.tolist() for fold in folds]),
-            self.columns,
-            sum(hashes, start=np.zeros(2, np.uint64)),
-        )
+        header = self.settings.header(self.targets, totals.tolist(), [fold.tolist() for fold in folds])
+        table = SpanTable("counts", header, self.columns, None, ())
+        return Counted(table, sum(hashes, start=np.zeros(2, np.uint64)))
 
 
 def write_counts(count: Count, out: str) -> Counted:
@@ -162,7 +160,7 @@ def write_counts(count: Count, out: str) -> Counted:
     with cluster.temporary_folder(out) as temporary:
         count.compute(lambda: write_parts(cluster, count.blocks, count.add_up, count.row_columns, None, temporary))
         counted = count.finish()
-        cluster.write_bytes(f"{temporary}/{COMMON}", common_metadata(counted.table(), counted.row_hashes))
+        cluster.write_bytes(f"{temporary}/{COMMON}", common_metadata(counted.table, counted.row_hashes))
     return counted
 
 
@@ -170,7 +168,7 @@ def collect_counts(count: Count) -> Counts:
     """Compute a count and bring it to the driver as a count table in memory."""
     rows = count.compute(count.rows.toArrow)
     counted = count.finish()
-    return Counts.from_table(from_arrow(rows, counted.table()))
+    return Counts.from_table(from_arrow(rows, counted.table))
 
 
 def _partitions(cluster: Cluster, samples: Sequence[tuple[Source, CountSettings]]) -> int:
@@ -282,7 +280,7 @@ def _add_up(
         read = [pa.ipc.read_record_batch(pa.py_buffer(block), schema) for _, block in blocks]
         sums = [(name, "sum") for name in schema.names[len(KEY) :]]
         table = pa.Table.from_batches(read).group_by(list(KEY), use_threads=False).aggregate(sums)
-        for some in table.sort_by("span").to_batches(OUT_ROWS):
+        for some in table.to_batches(OUT_ROWS):
             hashes, spans, keys, *values = some.columns
             start, end = np.divmod(np.asarray(spans), 1 << 16)
             frequencies = np.column_stack(values)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from math import isqrt
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from raregram.corpus.documents import Options
@@ -16,12 +14,12 @@ from raregram.corpus.formats import CONTEXTS
 from raregram.corpus.formats.tables import CONTENT
 from raregram.counts.count import ContextOptions, is_frame
 from raregram.errors import InputError, ParameterError, check_count
-from raregram.measure.rank import Top, best_boundaries, by_first, merge_best, numbered, value_names
+from raregram.measure.rank import Top, best_boundaries, by_first, numbered, value_names
 from raregram.measure.results import Results
 from raregram.measure.score import LOG_RATIO, Boundaries, boundaries, kind_of, ngram_lines, score_columns, scores_of
 from raregram.models.model import Model
 from raregram.spark.parts import write_parts
-from raregram.spark.session import Cluster, Frame, Work
+from raregram.spark.session import Cluster, Frame, Work, quote
 from raregram.spark.sources import (
     Source,
     gathered,
@@ -129,37 +127,31 @@ def write_scores(
 def rank(cluster: Cluster, model: Model, found: Source, size: int, level: float | None = None) -> Results:
     """Return the best boundaries of documents, or the best distinct contexts; with a level by their lower ends.
 
-    Each task keeps its best, and a few tasks the best of those: nothing is sorted as a whole.
+    Each task keeps its best, and Spark the best of those: nothing is sorted as a whole.
     """
     check_count("top", "rank", size)
-    get = cluster.broadcast(model)
-    columns = dict.fromkeys(value_names(level), "double")
+    get, names = cluster.broadcast(model), value_names(level)
+    in_task = replace(found, frame=None)
     best_of_task: Callable[[Iterator[pa.RecordBatch]], pa.Table | None]
-    merge: Callable[[list[pa.Table]], pa.Table]
     if found.contexts is None:
-        frame, columns = found.frame, columns | BOUNDARY_COLUMNS
-        best_of_task = partial(_best_boundaries, get, replace(found, frame=None), size, level)
-        merge = partial(merge_best, size=size)
+        frame, columns, ties = found.frame, BOUNDARY_COLUMNS, ["document", "position"]
+        best_of_task = partial(_best_boundaries, get, in_task, size, level)
     else:
-        frame, columns = found.frame.select(found.column), columns | {"ngram": "string"}
-        best_of_task = partial(_best_contexts, get, found.column, found.name, size, level)
-        merge = partial(_merge_contexts, size=size, level=level)
+        frame, columns, ties = found.frame.select(quote(found.column)), {"ngram": "string"}, ["ngram"]
+        best_of_task = partial(_best_contexts, get, in_task, size, level)
 
-    def first_best(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def work(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         best = best_of_task(rows)
         yield from best.to_batches(OUT_ROWS) if best is not None else ()
 
-    def best_of_best(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        tables = [pa.Table.from_batches([batch]) for batch in rows]
-        yield from merge(tables).to_batches(OUT_ROWS) if tables else ()
-
     with cluster.planning():
-        few = max(isqrt(frame.rdd.getNumPartitions()), 1)
-        first = cluster.map(frame, first_best, columns)
-        table = cluster.run(cluster.map(first.repartition(few), best_of_best, columns).toArrow)
+        best = cluster.map(frame, work, dict.fromkeys(names, "double") | columns)
+        best = best if found.contexts is None else best.distinct()
+        value = best[names[0]]
+        table = cluster.run(best.orderBy(value.isNaN(), value.desc(), *ties).limit(size).toArrow)
     if not len(table):
         raise InputError(f"there is nothing to rank in {found.name}")
-    return numbered(merge([table]))
+    return numbered(table)
 
 
 def _best_boundaries(
@@ -172,17 +164,11 @@ def _best_boundaries(
 
 
 def _best_contexts(
-    get: Callable[[], Model], column: str, source: str, size: int, level: float | None, rows: Iterator[pa.RecordBatch]
+    get: Callable[[], Model], source: Source, size: int, level: float | None, rows: Iterator[pa.RecordBatch]
 ) -> pa.Table | None:
     best, model = Top(size), get()
     for batch in gathered(rows):
-        codes = _encode(model, batch.column(column), source)
-        best.add(ngram_lines(model, _valid(batch.column(column))), by_first(scores_of(model, codes, level)))
+        ngrams = batch.column(source.column)
+        codes = _encode(model, ngrams, source.name)
+        best.add(ngram_lines(model, _valid(ngrams)), by_first(scores_of(model, codes, level)))
     return best.ranking().table(level) if len(best.ranking().texts) else None
-
-
-def _merge_contexts(tables: list[pa.Table], size: int, level: float | None) -> pa.Table:
-    best = Top(size)
-    for table in tables:
-        best.add(table["ngram"].combine_chunks(), np.column_stack(table.columns[:-1]))
-    return best.ranking().table(level)

@@ -45,31 +45,17 @@ MORE_MEMORY = (
     "give them more (spark.executor.memory, spark.executor.memoryOverhead), fewer cores or a lower memory limit"
 )
 
-# What Spark says, the error that it is, and what it means to a user.
-REASONS: list[tuple[str, type[RaregramError], str]] = [
-    (
-        r"No module named '?(\w+)",
-        ClusterError,
-        "the Python of the executors lacks {}: install 'raregram[spark]' there, or name another Python with "
-        "spark.pyspark.python",
-    ),
-    (r"Path does not exist: (?:file:)?(\S+?)\.?(?:\s|$)", FileError, "{} does not exist"),
-    (
-        r"(OutOfMemoryError|Container killed|MemoryError|exit code 137|exitStatus: 52|SparkOutOfMemory)",
-        ClusterError,
-        "executors ran out of memory ({}): " + MORE_MEMORY,
-    ),
-    (
-        r"(ExecutorLostFailure|Remote RPC client disassociated|Python worker exited unexpectedly)",
-        ClusterError,
-        "executors were lost again and again ({}), most often for lack of memory: " + MORE_MEMORY,
-    ),
-    (
-        r"(All masters are unresponsive|Could not parse Master URL)",
-        ClusterError,
-        "there is no Spark cluster at this master ({})",
-    ),
-]
+# What Spark says, and what it means to a user.
+REASONS = {
+    r"No module named '?(\w+)": "the Python of the executors lacks {0}: install 'raregram[spark]' there, or name "
+    "another Python with spark.pyspark.python",
+    r"Path does not exist: (?:file:)?(\S+?)\.?(?:\s|$)": "{0} does not exist",
+    r"(OutOfMemoryError|Container killed|MemoryError|exit code 137|exitStatus: 52|SparkOutOfMemory)": "executors ran "
+    "out of memory ({0}): " + MORE_MEMORY,
+    r"(ExecutorLostFailure|Remote RPC client disassociated|Python worker exited unexpectedly)": "executors were lost "
+    "again and again ({0}), most often for lack of memory: " + MORE_MEMORY,
+    r"(All masters are unresponsive|Could not parse Master URL)": "there is no Spark cluster at this master ({0})",
+}
 
 
 def import_pyspark() -> Any:
@@ -314,8 +300,9 @@ def _explained(said: str) -> RaregramError:
     if MARK in said:
         name, message = json.JSONDecoder().raw_decode(said.partition(MARK)[2])[0]
         return getattr(errors, name)(message)  # type: ignore[no-any-return]
-    for pattern, kind, reason in REASONS:
+    for pattern, reason in REASONS.items():
         if match := re.search(pattern, said):
+            kind = FileError if reason.endswith("does not exist") else ClusterError
             return kind(reason.format(match[1]))
     # The line that says most: the end of a traceback in a task, or else the first.
     lines = [line.strip() for line in said.splitlines() if line.strip()]
