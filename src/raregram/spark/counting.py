@@ -48,8 +48,8 @@ from raregram.spark.sources import TABLE, Source
 
 MEMORY_LIMIT = 1 << 30  # bytes a task
 BLOCK_ROWS = 1 << 20  # rows cut into blocks at a time
-BUCKETS = 4  # of a partition of the shuffle; they are added up one after the other
-PARTITION_BYTES = 1 << 29  # of partial rows, about
+BUCKETS = 4  # at least, a partition of the shuffle; they are added up one after the other
+BUCKET_BYTES = 1 << 27  # of partial rows that a bucket is to hold, about
 MOST_PARTITIONS = 20_000  # Spark keeps a number for each pair of tasks before and after the shuffle
 ROW_BYTES = 64  # of a partial row, about
 ITEM_BYTES = 4  # of a compressed file, about
@@ -103,13 +103,13 @@ class Count:
         (self.source, self.settings), self.log = samples[0], options.log
         self.targets = _all_targets(cluster, samples, options)
         self.columns = counts_columns(self.targets, self.settings.documents)
-        self.partitions = _partitions(cluster, samples)
+        self.partitions, buckets = _buckets(cluster, samples)
         frames = []
         for number, (source, settings) in enumerate(samples):
             known = settings if settings.targets is not None else replace(settings, targets=self.targets)
             report = partial(self.reports.add_of_task, ("counted", number))
             in_task = replace(source, frame=None)
-            buckets, limit = BUCKETS * self.partitions, memory_limit or MEMORY_LIMIT
+            limit = memory_limit or MEMORY_LIMIT
             counter = Counter(in_task, known, options, limit, self.columns, buckets, only, report)
             frames.append(cluster.map(source.frame, counter.count, {"bucket": "int", "block": "binary"}))
         blocks = reduce(lambda one, other: one.union(other), frames)
@@ -171,16 +171,17 @@ def collect_counts(count: Count) -> Counts:
     return Counts.from_table(from_arrow(rows, counted.table))
 
 
-def _partitions(cluster: Cluster, samples: Sequence[tuple[Source, CountSettings]]) -> int:
-    """Return into how many partitions the partial tables are shuffled."""
+def _buckets(cluster: Cluster, samples: Sequence[tuple[Source, CountSettings]]) -> tuple[int, int]:
+    """Return into how many partitions the partial tables are shuffled, and into how many buckets."""
     needed = 0
     for source, settings in samples:
         size = int(source.frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
         if size < 1 << 60:  # Spark takes what it does not know for very large
             rows = size // ITEM_BYTES * sum(span.width > 1 for span in settings.stored)
-            needed += rows * ROW_BYTES // PARTITION_BYTES
+            needed += rows * ROW_BYTES // BUCKET_BYTES
     wanted = int(cluster.session.conf.get("spark.sql.shuffle.partitions"))
-    return max(wanted, min(needed, MOST_PARTITIONS))
+    partitions = max(wanted, min(needed // BUCKETS, MOST_PARTITIONS))
+    return partitions, max(needed, BUCKETS * partitions)
 
 
 def _all_targets(
@@ -275,22 +276,21 @@ def _add_up(
 ) -> Iterator[pa.RecordBatch]:
     """Add up the blocks of a partition, in a task, bucket by bucket, and yield rows as the count table has them."""
     schema, total = _block_schema(len(columns)), np.zeros(2, np.uint64)
+    out_schema = row_schema(columns, bool(settings.folds))
     rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
     for _, blocks in groupby(rows, key=itemgetter(0)):
         read = [pa.ipc.read_record_batch(pa.py_buffer(block), schema) for _, block in blocks]
         sums = [(name, "sum") for name in schema.names[len(KEY) :]]
         table = pa.Table.from_batches(read).group_by(list(KEY), use_threads=False).aggregate(sums)
         for some in table.to_batches(OUT_ROWS):
-            hashes, spans, keys, *values = some.columns
-            start, end = np.divmod(np.asarray(spans), 1 << 16)
-            frequencies = np.column_stack(values)
-            kept = (end - start == 1) | (frequencies[:, 0] >= settings.min_count)
-            total += add_hashes(np.asarray(hashes)[kept], frequencies[kept])
+            start, end = np.divmod(np.asarray(some["span"]), 1 << 16)
+            kept = (end - start == 1) | (np.asarray(some["f0_sum"]) >= settings.min_count)
+            hashes, _, keys, *values = some.filter(pa.array(kept)).columns
+            total += add_hashes(np.asarray(hashes), np.column_stack(values))
+            positions = (pa.array(column[kept].astype(np.int16)) for column in (start, end))
             items = split_items(keys)
             named = split_fold(items, settings.side) if settings.folds else [items]
-            positions = (pa.array(start.astype(np.int16)), pa.array(end.astype(np.int16)))
-            out = [*positions, *named, *values]
-            yield pa.record_batch(out, schema=row_schema(columns, bool(settings.folds))).filter(pa.array(kept))
+            yield pa.record_batch([*positions, *named, *values], schema=out_schema)
     report(total)
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, reduce
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote
@@ -175,12 +174,10 @@ def _numbered(cluster: Cluster, lines: Frame) -> tuple[Frame, dict[Block, int]]:
     with cluster.planning():
         lines = cluster.fixed(lines)
         counted = cluster.run(lines.groupBy(FILE, BLOCK).count().collect)
-    before = {}
-    for file, blocks in groupby(sorted(map(tuple, counted)), key=itemgetter(0)):
-        number = 0
-        for _, start, size in blocks:
-            before[file, start] = number
-            number += size
+    before, lines_of = {}, Counter[str]()
+    for file, start, size in sorted(map(tuple, counted)):
+        before[file, start] = lines_of[file]
+        lines_of[file] += size
     return lines, before
 
 
