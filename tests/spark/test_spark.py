@@ -33,7 +33,7 @@ from raregram.counts.kernel import CountSettings
 from raregram.errors import FileError, InputError, MissingExtraError, ParameterError, RaregramWarning
 from raregram.measure import evaluate as evaluation
 from raregram.spark import parts, sources
-from raregram.spark.counting import collect_counts, write_counts
+from raregram.spark.counting import _add_up, _block_schema, _cut, collect_counts, join_items, write_counts
 from raregram.spark.evaluating import evaluate
 from raregram.spark.scoring import open_input, rank, score, write_scores
 from raregram.spark.session import Cluster, connect
@@ -516,6 +516,20 @@ def test_nothing_that_stands_there_is_overwritten_by_mistake(spark, folder, tmp_
 def test_arrow_knows_files_but_not_every_place():
     assert parts.writable("file:/tmp/x")
     assert not parts.writable("wasbs://box@account/x")
+
+
+# --- adding up, without Spark ------------------------------------------------------------------------------------
+
+
+def test_keys_of_equal_hash_are_told_apart():
+    keys = join_items(pa.array([b"a", b"b", b""]), np.array([[0, 1], [1, 2], [0, 1]], np.int32))
+    rows = [np.zeros(3, np.uint64), np.full(3, 2, np.int32), keys, [1, 10, 100], [0, 1, 2]]
+    blocks = _cut(pa.record_batch(list(map(pa.array, rows)), schema=_block_schema(2)), 8)
+    hashes = []
+    (found,) = _add_up(("total", "L"), CountSettings(n=2), hashes.append, iter([blocks, blocks]))
+    values = {tuple(row["items"]): (row["start"], row["end"], row["total"], row["L"]) for row in found.to_pylist()}
+    assert values == {("a", "b"): (0, 2, 202, 4), ("b", ""): (0, 2, 20, 2)}
+    assert len(hashes) == 1
 
 
 # --- scoring -----------------------------------------------------------------------------------------------------

@@ -104,10 +104,6 @@ class Cluster:
             )
         self.context = session.sparkContext
 
-    def reports(self) -> TaskReports:
-        """Return a new collection of what tasks report."""
-        return TaskReports(self.context)
-
     def broadcast(self, value: T) -> Callable[[], T]:
         """Send something to every executor once, and return what gives it there."""
         sent = self.context.broadcast(value)

@@ -392,8 +392,9 @@ def _lines(rows: Iterable[pa.RecordBatch], source: Source) -> Iterator[tuple[Loc
     for batch in rows:
         for line, file, block in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             name = _file_name(file, source.folder)
-            location = Location(f"{name}, {_name_line(line)}")
-            if before is not None:
+            if before is None:
+                location = Location(f"{name}, {_name_line(line)}")
+            else:
                 before[file, block] += 1
                 location = Location(name, "line", before[file, block])
             yield location, line.rstrip(b"\r")
