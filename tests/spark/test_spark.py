@@ -37,7 +37,7 @@ from raregram.counts.kernel import CountSettings
 from raregram.errors import FileError, InputError, MissingExtraError, ParameterError, RaregramWarning
 from raregram.measure import evaluate as evaluation
 from raregram.spark import parts, sources
-from raregram.spark.counting import _cut, add_blocks, collect_counts, join_items, split_items, write_counts
+from raregram.spark.counting import _add_up, _block_schema, _cut, collect_counts, join_items, write_counts
 from raregram.spark.evaluating import evaluate
 from raregram.spark.scoring import open_input, rank, score, write_scores
 from raregram.spark.session import Cluster, connect
@@ -504,15 +504,14 @@ def test_arrow_knows_files_but_not_every_place():
 
 
 def test_keys_of_equal_hash_are_told_apart():
-    items = pa.array([b"a", b"b", b""])
-    keys = join_items(items, np.array([[0, 1], [1, 2], [0, 1]], np.int32))
-    sums = np.array([[1, 10, 100], [0, 1, 2]])
-    blocks = _cut((0, 2), np.zeros(3, np.uint64), keys, sums, 8).column("block").to_pylist()
-    hashes, spans, keys, values = add_blocks([*blocks, *blocks], columns=2)
-    found = dict(zip(map(tuple, split_items(keys).to_pylist()), values.tolist(), strict=True))
-    assert found == {("a", "b"): [202, 4], ("b", ""): [20, 2]}
-    assert spans.tolist() == [2, 2]
-    assert hashes.tolist() == [0, 0]
+    keys = join_items(pa.array([b"a", b"b", b""]), np.array([[0, 1], [1, 2], [0, 1]], np.int32))
+    rows = [np.zeros(3, np.uint64), np.full(3, 2, np.int32), keys, [1, 10, 100], [0, 1, 2]]
+    blocks = _cut(pa.record_batch(list(map(pa.array, rows)), schema=_block_schema(2)), 8)
+    hashes = []
+    (found,) = _add_up(("total", "L"), CountSettings(n=2), hashes.append, iter([blocks, blocks]))
+    values = {tuple(row["items"]): (row["start"], row["end"], row["total"], row["L"]) for row in found.to_pylist()}
+    assert values == {("a", "b"): (0, 2, 202, 4), ("b", ""): (0, 2, 20, 2)}
+    assert len(hashes) == 1
 
 
 # --- scoring -----------------------------------------------------------------------------------------------------

@@ -13,15 +13,22 @@ In a program of your own, with a session of your own:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from raregram.corpus.documents import Options
+from raregram.corpus.log import ReadingLog
+from raregram.counts.count import CountJob, is_frame
+from raregram.counts.kernel import CountSettings
+from raregram.errors import ParameterError, check_choice
+from raregram.measure.evaluate import Evaluation
+from raregram.measure.results import Results
+from raregram.models.fit import FitOptions
+from raregram.models.model import Model
 from raregram.options import DENOMINATOR, ESTIMATOR, Denominator, EstimatorName
-
-if TYPE_CHECKING:
-    from raregram.measure.evaluate import Evaluation
-    from raregram.measure.results import Results
-    from raregram.models.model import Model
-    from raregram.spark.session import Cluster, Frame
+from raregram.spark import evaluating, fitting, scoring
+from raregram.spark.counting import write_counts
+from raregram.spark.session import Cluster, Frame, connect, quote
+from raregram.spark.sources import Source
 
 
 def count(
@@ -37,12 +44,6 @@ def count(
         settings: see `raregram.counts.kernel.CountSettings`; also `format` and `split`, see
             `raregram.corpus.documents.Options`.
     """
-    from raregram.corpus.documents import Options
-    from raregram.corpus.log import ReadingLog
-    from raregram.counts.count import CountJob
-    from raregram.counts.kernel import CountSettings
-    from raregram.spark.counting import write_counts
-
     reading = {name: settings.pop(name) for name in ("format", "split") if name in settings}
     options = Options(**reading, log=ReadingLog(on_error))
     job = CountJob((source, None, None), CountSettings(**settings), options, memory_limit=memory_limit)
@@ -70,9 +71,6 @@ def fit(
         memory_limit: bytes that a task takes.
         parameters: of the estimator.
     """
-    from raregram.models.fit import FitOptions
-    from raregram.spark import fitting
-
     options = FitOptions(target, estimator, denominator, parameters)
     return fitting.fit(_cluster(path), path, options, memory_limit)
 
@@ -96,8 +94,6 @@ def score(
             each row has a number of its own, which may be another when Spark computes the frame again.
         level: of intervals; adds the columns `lower` and `upper`.
     """
-    from raregram.spark import scoring
-
     return scoring.score(_cluster(frame), model, _input(frame, model, column, id_column), level)
 
 
@@ -111,41 +107,27 @@ def rank(
     level: float | None = None,
 ) -> Results:
     """Return the best boundaries or distinct contexts of a DataFrame; with a level by their lower ends."""
-    from raregram.spark import scoring
-
     return scoring.rank(_cluster(frame), model, _input(frame, model, column, id_column), top, level)
 
 
 def evaluate(source: Any, model: Model, *, k: int | None = None, training: str | None = None) -> Evaluation:
     """Measure a model on documents; as `raregram.measure.evaluate.evaluate`."""
-    from raregram.corpus.documents import Options
-    from raregram.spark import evaluating
-
     return evaluating.evaluate(_cluster(source), model, source, Options(), k=k, training=training)
 
 
-def _input(frame: Frame, model: Model, column: str | None, id_column: str | None) -> Any:
-    from raregram.corpus.documents import Options
-    from raregram.counts.count import is_frame
-    from raregram.errors import ParameterError, check_choice
-    from raregram.spark.scoring import open_input
-    from raregram.spark.session import quote
-    from raregram.spark.sources import Source
-
+def _input(frame: Frame, model: Model, column: str | None, id_column: str | None) -> Source:
     if id_column is not None:
         if not is_frame(frame):
             raise ParameterError("id_column is for a DataFrame; documents of files are named by their field id")
         check_choice("id_column", "the DataFrame", id_column, frame.columns)
         frame = frame.withColumn("id", frame[quote(id_column)])
-    found = open_input(_cluster(frame), frame, model, Options(), {} if column is None else {"ngram": column})
-    if id_column is not None and not isinstance(found, Source):
+    rename = {} if column is None else {"ngram": column}
+    found = scoring.open_input(_cluster(frame), frame, model, Options(), rename)
+    if id_column is not None and found.contexts is not None:
         raise ParameterError("id_column is for documents; contexts keep all their columns")
     return found
 
 
 def _cluster(source: Any) -> Cluster:
     """Return the cluster of a DataFrame, or else of the active session."""
-    from raregram.counts.count import is_frame
-    from raregram.spark.session import Cluster, connect
-
     return Cluster(source.sparkSession if is_frame(source) else connect())

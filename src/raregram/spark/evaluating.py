@@ -24,7 +24,7 @@ from raregram.models.model import Model
 from raregram.options import K
 from raregram.spark.counting import Count
 from raregram.spark.session import Cluster, Frame, errors_explained, quote
-from raregram.spark.sources import first_file, path_names, reader, without_folds
+from raregram.spark.sources import first_file, path_names, reader, whole_ngrams
 
 SCORED = {"items": "array<string>", "log_ratio": "double", "f_nu": "bigint", "f_de": "bigint", "seen": "bigint"}
 
@@ -76,7 +76,7 @@ def _count_table(cluster: Cluster, sources: Any, s: Settings) -> Frame | None:
     column = counts_columns([s.target])[1]
     if column not in frame.columns:
         raise InputError(f"{sources} does not count the target {s.target!r}; it has {', '.join(frame.columns)}")
-    return without_folds(frame, str(sources)).where(f"start = 0 and end = {s.n}")
+    return whole_ngrams(frame, s.n, str(sources))
 
 
 def _table_rows(cluster: Cluster, names: Sequence[str], n: int) -> Frame:
@@ -105,7 +105,7 @@ def _with_training(cluster: Cluster, types: Frame, training: str | None, n: int)
         head = read_header(training)["header"]
         if (head["n"], head["min_count"]) != (n, 1):
             raise ParameterError(f"the bands need a training table with all N-grams of {n} items")
-    rows = without_folds(_table_rows(cluster, [training], n), training).where(f"start = 0 and end = {n}")
+    rows = whole_ngrams(_table_rows(cluster, [training], n), n, training)
     known = rows.selectExpr("items", "total as seen")
     return types.join(known, "items", "left").na.fill(0, ["seen"])
 

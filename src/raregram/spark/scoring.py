@@ -5,34 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from math import isqrt
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from raregram.corpus.documents import Options, bare_name
-from raregram.corpus.formats import BY_SUFFIX, CONTEXTS
+from raregram.corpus.documents import Options
+from raregram.corpus.formats import CONTEXTS
 from raregram.corpus.formats.tables import CONTENT
 from raregram.counts.count import ContextOptions, is_frame
 from raregram.errors import InputError, ParameterError, check_count
-from raregram.measure.rank import Top, best_boundaries, by_first, merge_best, numbered, value_names
+from raregram.measure.rank import Top, best_boundaries, by_first, numbered, value_names
 from raregram.measure.results import Results
 from raregram.measure.score import LOG_RATIO, Boundaries, boundaries, kind_of, ngram_lines, score_columns, scores_of
 from raregram.models.model import Model
 from raregram.spark.parts import write_parts
-from raregram.spark.session import Cluster, Frame, Work
+from raregram.spark.session import Cluster, Frame, Work, quote
 from raregram.spark.sources import (
-    Contexts,
     Source,
-    first_file,
     gathered,
     open_contexts,
     open_source,
     path_names,
     read_parquet,
     read_partition,
+    recognise_files,
     valid_texts,
 )
 from raregram.text.vocabulary import Codes
@@ -43,18 +39,14 @@ OUT_ROWS = 1 << 16  # rows of a record batch
 
 def open_input(
     cluster: Cluster, sources: Any, model: Model, options: Options, rename: Mapping[str, str] | None = None
-) -> Contexts | Source:
+) -> Source:
     """Return the contexts or the documents of paths or of a DataFrame, as `raregram.score` would take them."""
     if is_frame(sources):
         found = options.format or "parquet"
     else:
         names = path_names(sources)
-        path = first_file(cluster, names)
-        local = path.removeprefix("file:")
-        if path.startswith("file:") and Path(local).is_file():
-            found = kind_of(local, options, model.settings) or CONTEXTS
-        else:
-            found = options.format or BY_SUFFIX.get(Path(bare_name(path)).suffix.lower(), CONTEXTS)
+        found = recognise_files(cluster, names, lambda path: kind_of(path, options, model.settings))
+        found = options.format or found or CONTEXTS
     if found == "parquet":
         columns = set((sources if is_frame(sources) else read_parquet(cluster, names)).columns)
         others = {(rename or {}).get("ngram", "ngram"), "start"}  # of a table of contexts, and of a count table
@@ -64,9 +56,7 @@ def open_input(
     return open_source(cluster, sources, replace(options, format=found), ContextOptions(), keys=True)
 
 
-def score(
-    cluster: Cluster, model: Model, found: Contexts | Source, level: float | None = None, name: str = LOG_RATIO
-) -> Frame:
+def score(cluster: Cluster, model: Model, found: Source, level: float | None = None, name: str = LOG_RATIO) -> Frame:
     """Return a table of contexts with one more column, `log_ratio`; with a level, also `lower` and `upper`.
 
     Documents give a row for each boundary: document, position and the items on both sides of it, and the scores. With
@@ -76,14 +66,14 @@ def score(
 
 
 def _scoring(
-    cluster: Cluster, model: Model, found: Contexts | Source, level: float | None, name: str
+    cluster: Cluster, model: Model, found: Source, level: float | None, name: str
 ) -> tuple[Frame, Work, dict[str, str], Frame | None]:
     """Return what `Cluster.map` needs to score contexts or documents."""
     if level is not None:
         model.interval([], level)  # raises where it is out of range
     names = score_columns(name, level is not None).names
     get = cluster.broadcast(model)
-    if isinstance(found, Source):
+    if found.contexts is None:
         kept = replace(found, frame=None)
 
         def score_documents(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -116,13 +106,13 @@ def _encode(model: Model, ngrams: pa.Array, source: str) -> Codes:
 
 
 def _valid(ngrams: pa.Array) -> pa.Array:
-    return valid_texts(ngrams, Options()) if pa.types.is_string(ngrams.type) else ngrams
+    return valid_texts(ngrams) if pa.types.is_string(ngrams.type) else ngrams
 
 
 def write_scores(
     cluster: Cluster,
     model: Model,
-    found: Contexts | Source,
+    found: Source,
     out: str,
     level: float | None = None,
     name: str = LOG_RATIO,
@@ -134,40 +124,34 @@ def write_scores(
             raise InputError(f"there is nothing to score in {found.name}")
 
 
-def rank(cluster: Cluster, model: Model, found: Contexts | Source, size: int, level: float | None = None) -> Results:
+def rank(cluster: Cluster, model: Model, found: Source, size: int, level: float | None = None) -> Results:
     """Return the best boundaries of documents, or the best distinct contexts; with a level by their lower ends.
 
-    Each task keeps its best, and a few tasks the best of those: nothing is sorted as a whole.
+    Each task keeps its best, and Spark the best of those: nothing is sorted as a whole.
     """
     check_count("top", "rank", size)
-    get = cluster.broadcast(model)
-    columns = dict.fromkeys(value_names(level), "double")
+    get, names = cluster.broadcast(model), value_names(level)
+    in_task = replace(found, frame=None)
     best_of_task: Callable[[Iterator[pa.RecordBatch]], pa.Table | None]
-    merge: Callable[[list[pa.Table]], pa.Table]
-    if isinstance(found, Source):
-        frame, columns = found.frame, columns | BOUNDARY_COLUMNS
-        best_of_task = partial(_best_boundaries, get, replace(found, frame=None), size, level)
-        merge = partial(merge_best, size=size)
+    if found.contexts is None:
+        frame, columns, ties = found.frame, BOUNDARY_COLUMNS, ["document", "position"]
+        best_of_task = partial(_best_boundaries, get, in_task, size, level)
     else:
-        frame, columns = found.frame.select(found.column), columns | {"ngram": "string"}
-        best_of_task = partial(_best_contexts, get, found.column, found.name, size, level)
-        merge = partial(_merge_contexts, size=size, level=level)
+        frame, columns, ties = found.frame.select(quote(found.column)), {"ngram": "string"}, ["ngram"]
+        best_of_task = partial(_best_contexts, get, in_task, size, level)
 
-    def first_best(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def work(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         best = best_of_task(rows)
         yield from best.to_batches(OUT_ROWS) if best is not None else ()
 
-    def best_of_best(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        tables = [pa.Table.from_batches([batch]) for batch in rows]
-        yield from merge(tables).to_batches(OUT_ROWS) if tables else ()
-
     with cluster.planning():
-        few = max(isqrt(frame.rdd.getNumPartitions()), 1)
-        first = cluster.map(frame, first_best, columns)
-        table = cluster.run(cluster.map(first.repartition(few), best_of_best, columns).toArrow)
+        best = cluster.map(frame, work, dict.fromkeys(names, "double") | columns)
+        best = best if found.contexts is None else best.distinct()
+        value = best[names[0]]
+        table = cluster.run(best.orderBy(value.isNaN(), value.desc(), *ties).limit(size).toArrow)
     if not len(table):
         raise InputError(f"there is nothing to rank in {found.name}")
-    return numbered(merge([table]))
+    return numbered(table)
 
 
 def _best_boundaries(
@@ -180,17 +164,11 @@ def _best_boundaries(
 
 
 def _best_contexts(
-    get: Callable[[], Model], column: str, source: str, size: int, level: float | None, rows: Iterator[pa.RecordBatch]
+    get: Callable[[], Model], source: Source, size: int, level: float | None, rows: Iterator[pa.RecordBatch]
 ) -> pa.Table | None:
     best, model = Top(size), get()
     for batch in gathered(rows):
-        codes = _encode(model, batch.column(column), source)
-        best.add(ngram_lines(model, _valid(batch.column(column))), by_first(scores_of(model, codes, level)))
+        ngrams = batch.column(source.column)
+        codes = _encode(model, ngrams, source.name)
+        best.add(ngram_lines(model, _valid(ngrams)), by_first(scores_of(model, codes, level)))
     return best.ranking().table(level) if len(best.ranking().texts) else None
-
-
-def _merge_contexts(tables: list[pa.Table], size: int, level: float | None) -> pa.Table:
-    best = Top(size)
-    for table in tables:
-        best.add(table["ngram"].combine_chunks(), np.column_stack(table.columns[:-1]))
-    return best.ranking().table(level)

@@ -29,7 +29,7 @@ Tick: TypeAlias = Callable[[int], None]
 T = TypeVar("T")
 
 MARK = "raregram-error:"  # before an error of ours in what Spark says of a failed job
-EXECUTOR_TIMEOUT = 120  # seconds until an executor must be there
+EXECUTOR_TIMEOUT = "120"  # seconds until an executor must be there
 TIMEOUT_KEY = "spark.raregram.executorTimeout"
 POLL = 0.2  # seconds between two looks at a running job
 
@@ -49,7 +49,7 @@ MORE_MEMORY = (
 REASONS = {
     r"No module named '?(\w+)": "the Python of the executors lacks {0}: install 'raregram[spark]' there, or name "
     "another Python with spark.pyspark.python",
-    r"(?:PATH_NOT_FOUND\].*?does not exist: |Path does not exist: )(\S+?)\.?(?:\s|$)": "{0} does not exist",
+    r"Path does not exist: (?:file:)?(\S+?)\.?(?:\s|$)": "{0} does not exist",
     r"(OutOfMemoryError|Container killed|MemoryError|exit code 137|exitStatus: 52|SparkOutOfMemory)": "executors ran "
     "out of memory ({0}): " + MORE_MEMORY,
     r"(ExecutorLostFailure|Remote RPC client disassociated|Python worker exited unexpectedly)": "executors were lost "
@@ -83,14 +83,14 @@ class TaskReports:
 
         self.accumulator = context.accumulator({}, Update())
 
-    def add(self, key: Any, value: Any) -> None:
-        """Report a value; called by a task."""
-        self.accumulator.add({key: value})
+    def add_of_task(self, key: Any, value: Any) -> None:
+        """Report a value; called by a task, which has one for each key."""
+        self.accumulator.add({(key, partition_number()): value})
 
     @property
-    def values(self) -> dict[Any, Any]:
+    def values(self) -> list[Any]:
         """What all tasks reported; read by the driver when their job is done."""
-        return dict(self.accumulator.value)
+        return list(self.accumulator.value.values())
 
 
 class Cluster:
@@ -103,10 +103,6 @@ class Cluster:
                 "a session of Spark Connect cannot do this: use a session of its own, not a remote one"
             )
         self.context = session.sparkContext
-
-    def reports(self) -> TaskReports:
-        """Return a new collection of what tasks report."""
-        return TaskReports(self.context)
 
     def broadcast(self, value: T) -> Callable[[], T]:
         """Send something to every executor once, and return what gives it there."""
@@ -153,33 +149,55 @@ class Cluster:
 
     def run(self, action: Callable[[], Any]) -> Any:
         """Run a Spark job, report its progress, and turn what Spark says of a failure into an error of ours."""
-        group = f"raregram-{uuid.uuid4()}"
+        group, over, timed_out = f"raregram-{uuid.uuid4()}", threading.Event(), threading.Event()
         self.context.setJobGroup(group, "raregram", interruptOnCancel=True)
-        watch = _Watch(self, group)
+        watch = threading.Thread(target=self._watch, args=(group, over, timed_out), daemon=True)
+        watch.start()
         with errors_explained():
             try:
                 with _quiet():
                     return action()
             except BaseException:
                 self.context.cancelJobGroup(group)
-                if watch.timed_out:
-                    raise ClusterError(self._no_executor()) from None
+                if timed_out.is_set():
+                    raise self._no_executor() from None
                 raise
             finally:
-                watch.stop()
+                over.set()
+                watch.join()
 
-    def _no_executor(self) -> str:
-        wanted = self.context.getConf().get("spark.executor.memory", "1g")
-        return (
-            f"no executor has started at {self.context.master} within {self.executor_timeout:.0f} seconds: its "
-            f"workers have less than {wanted} of memory or no core free. Ask for less (spark.executor.memory, "
-            f"spark.executor.cores), or wait longer ({TIMEOUT_KEY})"
+    def _watch(self, group: str, over: threading.Event, timed_out: threading.Event) -> None:
+        """Report the progress of jobs until they are over, and cancel them if they get no executor."""
+        tracker, waited, done = self.context.statusTracker(), 0.0, 0
+        while not over.wait(POLL):
+            with suppress(Exception):  # the session may be going down
+                stages = {
+                    stage for job in tracker.getJobIdsForGroup(group) for stage in tracker.getJobInfo(job).stageIds
+                }
+                found = sum(info.numCompletedTasks for info in map(tracker.getStageInfo, stages) if info is not None)
+                if found > done:
+                    self.progress(found - done)
+                    done = found
+                waited = 0.0 if self._has_executor() else waited + POLL
+                if waited > float(self._setting(TIMEOUT_KEY, EXECUTOR_TIMEOUT)):
+                    timed_out.set()
+                    self.context.cancelJobGroup(group)
+
+    def _has_executor(self) -> bool:
+        # The driver is among them.
+        executors = self.context._jsc.sc().statusTracker().getExecutorInfos()
+        return self.context.master.startswith("local") or len(executors) > 1
+
+    def _setting(self, name: str, default: str) -> str:
+        return str(self.context.getConf().get(name, default))
+
+    def _no_executor(self) -> ClusterError:
+        seconds, memory = self._setting(TIMEOUT_KEY, EXECUTOR_TIMEOUT), self._setting("spark.executor.memory", "1g")
+        return ClusterError(
+            f"no executor has started at {self.context.master} within {seconds} seconds: its workers have less than "
+            f"{memory} of memory or no core free. Ask for less (spark.executor.memory, spark.executor.cores), or "
+            f"wait longer ({TIMEOUT_KEY})"
         )
-
-    @property
-    def executor_timeout(self) -> float:
-        """Seconds until an executor must be there."""
-        return float(self.context.getConf().get(TIMEOUT_KEY, str(EXECUTOR_TIMEOUT)))
 
     def path(self, name: str) -> tuple[Any, Any]:
         """Return Hadoop's file system and path of a name."""
@@ -224,45 +242,6 @@ class Cluster:
             finally:
                 with suppress(Exception):  # the session may be gone
                     files.delete(temporary, True)
-
-
-class _Watch:
-    """Watches a running job from another thread: reports progress, and cancels a job that gets no executor."""
-
-    def __init__(self, cluster: Cluster, group: str) -> None:
-        self.cluster, self.group, self.timed_out = cluster, group, False
-        self.done: dict[int, int] = {}  # tasks of each stage
-        self.over = threading.Event()
-        self.thread = threading.Thread(target=self._look, daemon=True)
-        self.thread.start()
-
-    def stop(self) -> None:
-        """End it."""
-        self.over.set()
-        self.thread.join()
-
-    def _look(self) -> None:
-        waited = 0.0
-        while not self.over.wait(POLL):
-            with suppress(Exception):  # the session may be going down
-                self._report()
-                waited = 0.0 if self._has_executor() else waited + POLL
-                if waited > self.cluster.executor_timeout:
-                    self.timed_out = True
-                    self.cluster.context.cancelJobGroup(self.group)
-
-    def _report(self) -> None:
-        tracker = self.cluster.context.statusTracker()
-        for job in tracker.getJobIdsForGroup(self.group):
-            for stage in tracker.getJobInfo(job).stageIds:
-                info = tracker.getStageInfo(stage)
-                if info is not None and info.numCompletedTasks > self.done.get(stage, 0):
-                    self.cluster.progress(info.numCompletedTasks - self.done.get(stage, 0))
-                    self.done[stage] = info.numCompletedTasks
-
-    def _has_executor(self) -> bool:
-        context = self.cluster.context
-        return context.master.startswith("local") or len(context._jsc.sc().statusTracker().getExecutorInfos()) > 1
 
 
 @contextmanager
@@ -314,24 +293,18 @@ def errors_explained() -> Iterator[None]:
 
 def _explained(said: str) -> RaregramError:
     """Return our error for what Spark said."""
-    for line in said.splitlines():
-        _, mark, found = line.partition(MARK)
-        if mark:
-            name, message = json.JSONDecoder().raw_decode(found)[0]
-            return getattr(errors, name)(message)  # type: ignore[no-any-return]
+    if MARK in said:
+        name, message = json.JSONDecoder().raw_decode(said.partition(MARK)[2])[0]
+        return getattr(errors, name)(message)  # type: ignore[no-any-return]
     for pattern, reason in REASONS.items():
         if match := re.search(pattern, said):
-            kind = FileError if "does not exist" in reason else ClusterError
-            return kind(reason.format(match[1].removeprefix("file:")))
-    return ClusterError(f"Spark failed: {_gist(said)}")
-
-
-def _gist(said: str) -> str:
-    """Return the line that says most: the end of a traceback in a task, or else the first."""
+            kind = FileError if reason.endswith("does not exist") else ClusterError
+            return kind(reason.format(match[1]))
+    # The line that says most: the end of a traceback in a task, or else the first.
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)]
     plain = [line for line in lines if not line.startswith("An error occurred while calling")]
-    return next(iter([*raised[-1:], *plain, "no reason is given"]))
+    return ClusterError(f"Spark failed: {next(iter([*raised[-1:], *plain, 'no reason is given']))}")
 
 
 def connect(master: str | None = None, settings: Mapping[str, str] | None = None) -> Any:

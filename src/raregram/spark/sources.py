@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, reduce
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -47,13 +45,14 @@ from raregram.counts.kernel import CountSettings
 from raregram.errors import FileError, InputError, ParameterError, check_choice, name_some
 from raregram.options import SPLIT
 from raregram.remote import is_remote
-from raregram.spark.session import Cluster, Frame
+from raregram.spark.session import Cluster, Frame, quote
 from raregram.text.ngrams import parse_ngrams
 from raregram.text.tokenize import Tokenizer
 
 Block: TypeAlias = tuple[str, int]  # a file, and the byte of it at which a part begins that Spark reads in one go
 
 TABLE, LINES, FILES = "table", "lines", "files"  # what a row is part of
+DATA_FRAME = "the DataFrame"  # how messages call it
 PART_BYTES = 1 << 27  # of a plain text that is longer; each part is read by a task
 BLOCK = "_block"  # the column of lines that says in which part of its file a line stands
 SHOWN = 40  # characters of a line by which it is named
@@ -70,17 +69,22 @@ CSV = {
 
 @dataclass(frozen=True)
 class Source:
-    """Documents or contexts to count, as Spark reads them."""
+    """Documents or contexts, as Spark reads them."""
 
     frame: Frame  # None in a task
     rows: str  # TABLE, LINES or FILES
     format: str
-    name: str = "the DataFrame"
+    name: str = DATA_FRAME
     contexts: ContextOptions | None = None  # how contexts are read; None for documents
     split: str = SPLIT.default  # what a document is in plain text
     by: str | None = None  # what cuts documents into samples
     folder: str = ""  # from which paths are named that were given so; "": they were given as a whole
     lines_before: Mapping[Block, int] | None = None  # of each part of a file; None: lines have no numbers
+
+    @property
+    def column(self) -> str:
+        """The column of contexts."""
+        return _renamed(self.contexts)
 
     @property
     def has_labels(self) -> bool:
@@ -93,8 +97,7 @@ class Source:
     def context_length(self, cluster: Cluster, tokenizer: Tokenizer) -> int:
         """Return the number of items of a context: the one that was asked for, or else that of the first."""
         assert self.contexts is not None
-        column = (self.contexts.rename or {}).get("ngram", "ngram")
-        first = cluster.run(self.frame.select(column).first)
+        first = cluster.run(self.frame.select(quote(self.column)).first)
         if first is None:
             raise InputError(f"there is no context in {self.name}")
         found = parse_ngrams([first[0]], self.contexts.n, tokenizer, lambda row: f"{self.name}, row 1")
@@ -105,12 +108,11 @@ class Source:
         if self.contexts is None:
             for documents in read_partition(rows, self, options):
                 yield encode_documents(documents, settings, options.log)
-        else:
-            for batch in gathered(rows):
-                contexts = table_batch(
-                    batch, Location(f"a partition of {self.name}", "row"), self.contexts.rename or {}
-                )
-                yield encode_contexts(contexts, self.contexts, settings, options.log)
+            return
+        location = Location(f"a partition of {self.name}", "row")
+        for batch in gathered(rows):
+            contexts = table_batch(batch, location, self.contexts.rename or {})
+            yield encode_contexts(contexts, self.contexts, settings, options.log)
 
 
 def open_source(
@@ -128,46 +130,40 @@ def open_source(
     """
     folder = ""
     if is_frame(sources):
-        frame, name, format_name = sources, "the DataFrame", "parquet"
+        frame, name, found = sources, DATA_FRAME, "parquet"
     else:
         names = path_names(sources)
         folder = str(Path.cwd()) if keys and not any(map(os.path.isabs, names)) else ""
-        name, format_name = ", ".join(names), options.format or _recognise(cluster, names)
-        if format_name == "spacy":
+        name, found = ", ".join(names), options.format or recognise_files(cluster, names)
+        if not found:
+            raise ParameterError(f"cannot tell what {name} is: name the format")
+        if found == "spacy":
             import_spacy()  # raises before the cluster has work
         known = [known for known in (*FORMATS, CONTEXTS) if not known.startswith("reuters")]
-        check_choice("format", "a count on Spark", format_name, known)
-        if format_name == "parquet":
+        check_choice("format", "a count on Spark", found, known)
+        if found == "parquet":
             frame = read_parquet(cluster, names)
-    column = (contexts.rename or {}).get("ngram", "ngram")
-    if format_name == CONTEXTS or (format_name == "parquet" and column in frame.columns):
-        found = open_contexts(cluster, sources, None, contexts.rename)
-        return Source(found.frame, TABLE, CONTEXTS, name, contexts)
-    if format_name == "parquet":
-        kept = [f"`{column}`" for column in _document_columns(frame, name, options.by).columns]
-        file, row = (
-            (f"'{name}'", "monotonically_increasing_id()")
-            if is_frame(sources)
-            else ("_metadata.file_path", "_metadata.row_index")
-        )
+    if found == CONTEXTS or (found == "parquet" and _renamed(contexts) in frame.columns):
+        opened = open_contexts(cluster, sources, None, contexts.rename)
+        assert opened.contexts is not None
+        return replace(opened, contexts=replace(contexts, rename=opened.contexts.rename))
+    rows, before = FILES, None
+    if found == "parquet":
+        rows, kept = TABLE, _document_columns(frame, name, options.by)
+        origin = ["_metadata.file_path", "_metadata.row_index"]
+        file, row = [f"'{name}'", "monotonically_increasing_id()"] if is_frame(sources) else origin
         frame = frame.selectExpr(*kept, f"{file} as {FILE}", f"{row} as {ROW}")
-        return Source(frame, TABLE, format_name, name, by=options.by, folder=folder)
-    if format_name == "jsonl" or (format_name == "text" and options.split == "lines"):
+    elif found == "jsonl" or (found == "text" and options.split == "lines"):
         if options.by is not None and not is_field(options.by):
             raise ParameterError("on Spark, lines are cut by a field, not by folder or file")
-        origin = ["cast(value as binary) as value", f"_metadata.file_path as {FILE}"]
-        lines = reader(cluster).option("lineSep", "\n").text(names)
-        lines = lines.selectExpr(*origin, f"_metadata.file_block_start as {BLOCK}")
-        lines, before = _numbered(cluster, lines) if keys else (lines, None)
-        return Source(lines, LINES, format_name, name, by=options.by, folder=folder, lines_before=before)
-    cut = (
-        may_cut
-        and (format_name, options.split) == ("text", "file")
-        and options.cut is not None
-        and options.log.on_error == "stop"
-    )
-    frame = _files(cluster, names, cut)
-    return Source(frame, FILES, format_name, name, split=options.split, by=options.by, folder=folder)
+        rows, columns = LINES, ["cast(value as binary) as value", f"_metadata.file_path as {FILE}"]
+        frame = _read_lines(cluster, names).selectExpr(*columns, f"_metadata.file_block_start as {BLOCK}")
+        if keys:
+            frame, before = _numbered(cluster, frame)
+    else:
+        cut = may_cut and (found, options.split, options.log.on_error) == ("text", "file", "stop")
+        frame = _files(cluster, names, cut and options.cut is not None)
+    return Source(frame, rows, found, name, split=options.split, by=options.by, folder=folder, lines_before=before)
 
 
 def _numbered(cluster: Cluster, lines: Frame) -> tuple[Frame, dict[Block, int]]:
@@ -178,27 +174,26 @@ def _numbered(cluster: Cluster, lines: Frame) -> tuple[Frame, dict[Block, int]]:
     with cluster.planning():
         lines = cluster.fixed(lines)
         counted = cluster.run(lines.groupBy(FILE, BLOCK).count().collect)
-    before = {}
-    for file, blocks in groupby(sorted(map(tuple, counted)), key=itemgetter(0)):
-        number = 0
-        for _, start, size in blocks:
-            before[file, start] = number
-            number += size
+    before, lines_of = {}, Counter[str]()
+    for file, start, size in sorted(map(tuple, counted)):
+        before[file, start] = lines_of[file]
+        lines_of[file] += size
     return lines, before
 
 
 def _files(cluster: Cluster, names: Sequence[str], cut: bool) -> Frame:
     """Return files with their content or, of large ones if they may be cut, parts that tasks read themselves."""
-    found = reader(cluster).format("binaryFile").load(list(names))
-    columns = ["path", "content", "cast(null as bigint) as start", f"{PART_BYTES}L as part_bytes"]
-    large = found.where(f"length > {PART_BYTES}")
+    found = read_files(cluster, names)
+    whole = ["path", "content", "cast(null as bigint) as start", f"{PART_BYTES}L as part_bytes"]
+    is_large = f"length > {PART_BYTES}"
+    large = found.where(is_large)
     sizes = {row["path"]: row["length"] for row in cluster.run(large.select("path", "length").collect)} if cut else {}
     if not sizes or not all(map(_can_be_cut, sizes)):
-        return found.selectExpr(*columns)
-    small = found.where(f"length <= {PART_BYTES}").selectExpr(*columns)
-    columns[1:3] = ["cast(null as binary) as content", f"explode(sequence(0L, length - 1, {PART_BYTES}L)) as start"]
-    parts = large.selectExpr(*columns).repartition(sum(-(-size // PART_BYTES) for size in sizes.values()))
-    return small.union(parts)
+        return found.selectExpr(*whole)
+    starts = f"explode(sequence(0L, length - 1, {PART_BYTES}L)) as start"
+    parts = large.selectExpr(whole[0], "cast(null as binary) as content", starts, whole[3])
+    number = sum(-(-size // PART_BYTES) for size in sizes.values())
+    return found.where(f"not {is_large}").selectExpr(*whole).union(parts.repartition(number))
 
 
 def _can_be_cut(path: str) -> bool:
@@ -209,16 +204,7 @@ def _can_be_cut(path: str) -> bool:
         return False
 
 
-@dataclass(frozen=True)
-class Contexts:
-    """A table of contexts as Spark reads it."""
-
-    frame: Frame
-    column: str  # of the N-grams
-    name: str  # what it is called in messages
-
-
-def open_contexts(cluster: Cluster, sources: Any, n: int | None, rename: Mapping[str, str] | None = None) -> Contexts:
+def open_contexts(cluster: Cluster, sources: Any, n: int | None, rename: Mapping[str, str] | None = None) -> Source:
     """Return the contexts of paths or of a DataFrame.
 
     Args:
@@ -228,57 +214,61 @@ def open_contexts(cluster: Cluster, sources: Any, n: int | None, rename: Mapping
         n: the number of items of whole N-grams; None: count tables are not taken.
         rename: what a table calls its columns, where it uses other names.
     """
+    options = ContextOptions(rename)
+    wanted = _renamed(options)
     if is_frame(sources):
-        return _table(sources, "the DataFrame", n, rename or {})
-    names = path_names(sources)
-    source, bare = ", ".join(names), bare_name(first_file(cluster, names))
-    if bare.endswith((".parquet", ".pq")):
-        return _table(read_parquet(cluster, names), source, n, rename or {})
-    if bare.endswith(".csv"):
-        tables = [reader(cluster).options(**CSV).csv(name).na.fill("") for name in names]
-        joined = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), tables)
-        return _table(joined, source, n, rename or {})
-    return _lines(cluster, reader(cluster).option("lineSep", "\n").text(names).select("value"), source)
+        frame, name = sources, DATA_FRAME
+    else:
+        names = path_names(sources)
+        name, bare = ", ".join(names), bare_name(first_file(cluster, names))
+        if bare.endswith((".parquet", ".pq")):
+            frame = read_parquet(cluster, names)
+        elif bare.endswith(".csv"):
+            tables = [reader(cluster).options(**CSV).csv(path).na.fill("") for path in names]
+            frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), tables)
+        else:
+            frame = _split_lines(cluster, _read_lines(cluster, names).select("value"), name)
+            return Source(frame, TABLE, CONTEXTS, name, ContextOptions())
+    if wanted not in frame.columns:
+        if n is None or not {"start", "end", "items", "total"} <= set(frame.columns):
+            raise InputError(
+                f"{name} has no column {wanted!r}; it has {', '.join(frame.columns)}. "
+                f"Say which one is meant with --columns ngram=NAME{OR_DOCUMENTS}"
+            )
+        frame = whole_ngrams(frame, n, name).selectExpr(f"items as {quote(wanted)}")  # of a count table
+    return Source(frame, TABLE, CONTEXTS, name, options)
 
 
-def _table(frame: Frame, source: str, n: int | None, rename: Mapping[str, str]) -> Contexts:
-    """Find the column of a table that holds contexts."""
-    wanted = rename.get("ngram", "ngram")
-    if wanted in frame.columns:
-        return Contexts(frame, wanted, source)
-    if n is not None and {"start", "end", "items", "total"} <= set(frame.columns):  # a count table
-        whole = without_folds(frame, source).where(f"start = 0 and end = {n}")
-        return Contexts(whole.selectExpr("items as ngram"), "ngram", source)
-    raise InputError(
-        f"{source} has no column {wanted!r}; it has {', '.join(frame.columns)}. "
-        f"Say which one is meant with --columns ngram=NAME{OR_DOCUMENTS}"
-    )
+def _renamed(contexts: ContextOptions | None) -> str:
+    """Return the name of the column of contexts."""
+    return ((contexts and contexts.rename) or {}).get("ngram", "ngram")
 
 
-def without_folds(frame: Frame, source: str) -> Frame:
-    """Return the rows of a count table; raise if they are in folds, since an N-gram has one in each."""
+def whole_ngrams(frame: Frame, n: int, source: str) -> Frame:
+    """Return the whole N-grams of a count table; raise if they are in folds, since each has a row in each of them."""
     if "fold" in frame.columns:
         raise InputError(f"{source} is a count table in folds: read it with the local engine, or count without folds")
-    return frame
+    return frame.where(f"start = 0 and end = {n}")
 
 
-def _lines(cluster: Cluster, lines: Frame, source: str) -> Contexts:
+def _split_lines(cluster: Cluster, lines: Frame, source: str) -> Frame:
     """Cut lines into label and items, where the first of them has a label."""
     first = cluster.run(lines.first)
     start = "" if first is None else first["value"]
-    names = ["ngram", "label"] if "\t" in start or start.startswith(FASTTEXT) else ["ngram"]
-    types = {"ngram": "string", "label": "array<string>" if start.startswith(FASTTEXT) else "string"}
+    columns = {"ngram": "string"}
+    if "\t" in start or start.startswith(FASTTEXT):
+        columns["label"] = "array<string>" if start.startswith(FASTTEXT) else "string"
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            columns = split_labels(valid_texts(batch.column(0), Options()), lambda row: f"a line of {source}")
-            if list(columns) != names:
+            found = split_labels(valid_texts(batch.column(0)), lambda row: f"a line of {source}")
+            if list(found) != list(columns):
                 raise InputError(f"{source}: some lines have a label and some have none")
-            if types["label"] != "string" and pa.types.is_string(columns["label"].type):
-                columns["label"] = pc.utf8_split_whitespace(columns["label"])
-            yield pa.record_batch(list(columns.values()), names=names)
+            if columns.get("label", "string") != "string" and pa.types.is_string(found["label"].type):
+                found["label"] = pc.utf8_split_whitespace(found["label"])
+            yield pa.record_batch(found)
 
-    return Contexts(cluster.map(lines, work, {name: types[name] for name in names}), "ngram", source)
+    return cluster.map(lines, work, columns)
 
 
 def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -298,6 +288,15 @@ def reader(cluster: Cluster) -> Any:
     return cluster.session.read.option("recursiveFileLookup", "true")
 
 
+def read_files(cluster: Cluster, names: Sequence[str]) -> Frame:
+    """Return whole files."""
+    return reader(cluster).format("binaryFile").load(list(names))
+
+
+def _read_lines(cluster: Cluster, names: Sequence[str]) -> Frame:
+    return reader(cluster).option("lineSep", "\n").text(names)
+
+
 def read_parquet(cluster: Cluster, names: Sequence[str]) -> Frame:
     """Return the rows of Parquet files with the columns of all of them, not only of the one that Spark looks at."""
     return reader(cluster).option("mergeSchema", "true").parquet(*names)
@@ -315,33 +314,29 @@ def path_names(sources: Any) -> list[str]:
 
 def first_file(cluster: Cluster, names: Sequence[str]) -> str:
     """Return the path of one of the files that names stand for."""
-    found = cluster.run(lambda: reader(cluster).format("binaryFile").load(list(names)).select("path").first())
+    found = cluster.run(lambda: read_files(cluster, names).select("path").first())
     if found is None:
         raise FileError(f"there is no file in {', '.join(names)}")
     return str(found["path"])
 
 
-def _recognise(cluster: Cluster, names: Sequence[str]) -> str:
-    """Return the format of files, by the end of a name, or by its first lines if it is on this machine."""
+def recognise_files(cluster: Cluster, names: Sequence[str], look: Callable[[str], str | None] = recognise) -> str:
+    """Return the format of files, by a look at the first one if it is on this machine, or else by its name."""
     path = first_file(cluster, names)
-    local = Path(path.removeprefix("file:"))
-    if path.startswith("file:") and local.is_file():
-        found = recognise(str(local))
-    else:
-        found = BY_SUFFIX.get(Path(bare_name(path)).suffix.lower(), "")
-    if not found:
-        raise ParameterError(f"cannot tell what {path} is: name the format")
-    return found
+    local = path.removeprefix("file:")
+    if path.startswith("file:") and Path(local).is_file():
+        return look(local) or ""
+    return BY_SUFFIX.get(Path(bare_name(path)).suffix.lower(), "")
 
 
-def _document_columns(frame: Frame, source: str, by: str | None) -> Frame:
-    """Leave only the columns that make a document, and the one that says its sample."""
+def _document_columns(frame: Frame, source: str, by: str | None) -> list[str]:
+    """Return the columns that make a document, and the one that says its sample."""
     check_field(by, frame.columns, source)
     kept = [name for name in frame.columns if name in ("id", *CONTENT, "spans", *MORE, by)]
     if not {*CONTENT, "tokens"} & set(kept):
         there = name_some(frame.columns)
         raise InputError(f"{source} has no column items or text; it has {there}: rename the one that holds the text")
-    return frame.select(*(f"`{name}`" for name in kept))
+    return list(map(quote, kept))
 
 
 def read_partition(rows: Iterable[pa.RecordBatch], source: Source, options: Options) -> Iterator[Documents]:
@@ -354,11 +349,12 @@ def _read_partition(rows: Iterable[pa.RecordBatch], source: Source, options: Opt
         named = (_name_files(batch, source.folder) for batch in rows)
         return from_batches(named, Location(source.name, "row"), options)
     if source.rows == FILES:
-        return batches(_of_files(rows, source, options), options.batch_bytes)
-    lines = _locations(rows, source)
-    return batches(
-        json_rows(lines, options) if source.format == "jsonl" else _text_rows(lines, options), options.batch_bytes
-    )
+        documents = _of_files(rows, source, options)
+    elif source.format == "jsonl":
+        documents = json_rows(_lines(rows, source), options)
+    else:
+        documents = _text_rows(_lines(rows, source), options)
+    return batches(documents, options.batch_bytes)
 
 
 def _name_files(batch: pa.RecordBatch, folder: str) -> pa.RecordBatch:
@@ -390,17 +386,18 @@ def _file_name(address: str, folder: str) -> str:
     return _local_name(unquote(address), folder)
 
 
-def _locations(rows: Iterable[pa.RecordBatch], source: Source) -> Iterator[tuple[Location, bytes]]:
+def _lines(rows: Iterable[pa.RecordBatch], source: Source) -> Iterator[tuple[Location, bytes]]:
     """Yield each line with its location: by its number, or by how it begins, since Spark does not tell its number."""
     before = None if source.lines_before is None else dict(source.lines_before)
     for batch in rows:
         for line, file, block in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             name = _file_name(file, source.folder)
             if before is None:
-                yield Location(f"{name}, {_name_line(line)}"), line.rstrip(b"\r")
+                location = Location(f"{name}, {_name_line(line)}")
             else:
                 before[file, block] += 1
-                yield Location(name, "line", before[file, block]), line.rstrip(b"\r")
+                location = Location(name, "line", before[file, block])
+            yield location, line.rstrip(b"\r")
 
 
 def _name_line(line: bytes) -> str:
@@ -419,20 +416,15 @@ def _text_rows(lines: Iterable[tuple[Location, bytes]], options: Options) -> Ite
             yield Row(None, text, None, location)
 
 
-def valid_texts(texts: pa.Array, options: Options) -> pa.Array:
-    """Return strings as they came from Spark, which does not check that they are UTF-8; others are skipped."""
+def valid_texts(texts: pa.Array) -> pa.Array:
+    """Return strings as they came from Spark, which does not check that they are UTF-8."""
     raw = texts.cast(pa.binary())
     try:
         return raw.cast(pa.string())
     except pa.ArrowInvalid:
-        valid = np.array([_is_valid(line, options) for line in raw.to_pylist()])
-        return raw.filter(pa.array(valid)).cast(pa.string())
-
-
-def _is_valid(line: bytes, options: Options) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        options.log.skip_or_raise(not_utf8(_name_line(line), line, "FILE"))
-        return False
-    return True
+        for line in raw.drop_null().to_pylist():
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                raise not_utf8(_name_line(line), line, "FILE") from None
+        raise
