@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from raregram.corpus.labels import check_labels
 from raregram.counts.encode import Encoded, WindowClass
-from raregram.counts.kernel import Batch, CountSettings, Layer, add_windows, count_span, count_unit, window_columns
+from raregram.counts.kernel import Batch, CountSettings, Layer, add_windows, count_span, count_units, window_columns
 from raregram.counts.rows import SpanRows, add_up_suffixes, from_boundary, with_document_frequencies
 from raregram.counts.spans import Span, unit_spans
 from raregram.counts.storage import SpanTable, fold_names
@@ -231,13 +231,15 @@ class Corpus:
         return items, _recode(chain(wanted, longer), final, folds, self.settings.side)
 
     def _units(self, layer: Layer) -> Iterator[SpanRows]:
-        """Count the units, by a table of the values of all codes if that is not too large."""
-        spans, size = unit_spans(self.settings.n, layer.name), len(layer.names) * max(self.settings.folds, 1)
-        if self.settings.documents or 8 * size * (self.increments.shape[1] + 2) > self.memory_limit // 6:
+        """Count the units, by tables of the values of all codes where these are small enough, else by ranges."""
+        spans, folds = unit_spans(self.settings.n, layer.name), max(self.settings.folds, 1)
+        size = 8 * len(layer.names) * folds * (self.increments.shape[1] + 2)
+        at_a_time = self.memory_limit // 6 // size
+        if self.settings.documents or not at_a_time:
             return chain.from_iterable(self._by_ranges(layer, span, [1]) for span in spans)
-        return (
-            count_unit(span, self.settings, self._pieces(layer, span), len(layer.names), self.increments)
-            for span in spans
+        parts = (spans[first : first + at_a_time] for first in range(0, len(spans), at_a_time))
+        return chain.from_iterable(
+            count_units(some, self.settings, self._batches(), layer, self.increments) for some in parts
         )
 
     def _suffixes(self, layer: Layer, only: Span | None) -> Iterator[SpanRows]:

@@ -10,7 +10,7 @@ needed, as long as there is memory for the values of all codes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -153,18 +153,25 @@ def count_span(span: Span, side: str, columns: Codes, increments: Ints) -> SpanR
     return SpanRows(span, np.ascontiguousarray(from_boundary(keys, side)), values)
 
 
-def count_unit(
-    span: Span, settings: CountSettings, pieces: Iterable[Codes], num_codes: int, increments: Ints
-) -> SpanRows:
-    """Return the same for a span of one item, with or without a fold, by a table of the values of all codes."""
+def count_units(
+    spans: Sequence[Span], settings: CountSettings, batches: Iterable[Batch], layer: Layer, increments: Ints
+) -> Iterator[SpanRows]:
+    """Yield the rows of spans of one item, with or without a fold, by tables of the values of all codes."""
     folds = max(settings.folds, 1)
-    values = np.zeros((num_codes * folds, increments.shape[1]), dtype=np.int64)
-    for columns in pieces:
-        row = columns[0].astype(np.int64) * folds
-        add_windows(values, row + columns[1] if settings.folds else row, columns[-1], increments)
-    seen = np.flatnonzero(values[:, 0])
-    keys = np.stack([seen // folds, seen % folds][: 2 if settings.folds else 1], axis=1).astype(np.int32)
-    return SpanRows(span, np.ascontiguousarray(from_boundary(keys, settings.side)), values[seen])
+    values = np.zeros((len(spans), len(layer.names) * folds, increments.shape[1]), dtype=np.int64)
+    for batch in batches:
+        fold, starts = np.repeat(batch.fold, batch.lengths), window_starts(batch.lengths, settings.n)
+        rows = layer.codes[batch.codes].astype(np.int64) * folds + fold
+        nearest_rows = layer.nearest_codes[batch.codes].astype(np.int64) * folds + fold
+        of_default, of_marked = np.delete(starts, batch.marked), starts[batch.marked]
+        for span, sums in zip(spans, values, strict=True):
+            row = (nearest_rows if span.start == settings.nearest else rows)[span.start :]
+            _add_same(sums, row.take(of_default), increments[batch.default_class])
+            np.add.at(sums, row.take(of_marked), increments[batch.marked_class])
+    for span, sums in zip(spans, values, strict=True):
+        seen = np.flatnonzero(sums[:, 0])
+        keys = np.column_stack([seen // folds, seen % folds] if settings.folds else [seen]).astype(np.int32)
+        yield SpanRows(span, np.ascontiguousarray(from_boundary(keys, settings.side)), sums[seen])
 
 
 def add_windows(values: Ints, row: npt.NDArray[Any], window_class: Codes, increments: Ints) -> None:
@@ -175,12 +182,13 @@ def add_windows(values: Ints, row: npt.NDArray[Any], window_class: Codes, increm
     >>> values.tolist()
     [[1, 0], [2, 1]]
     """
-    if not len(row):
-        return
-    # Nearly all windows have one class, and numbers that are the same for all of them are added ten times as fast.
-    most = int(np.bincount(window_class).argmax())
+    most = int(np.bincount(window_class, minlength=1).argmax())
     others = np.flatnonzero(window_class != most)
-    of_most = row if not len(others) else row[window_class == most]
-    for column in np.flatnonzero(increments[most]).tolist():
-        np.add.at(values[:, column], of_most, increments[most, column])
+    _add_same(values, np.delete(row, others), increments[most])
     np.add.at(values, row[others], increments[window_class[others]])
+
+
+def _add_same(values: Ints, row: npt.NDArray[Any], increment: Ints) -> None:
+    """Add windows of one class, which nearly all are: one number at many places is added ten times as fast."""
+    for column in np.flatnonzero(increment).tolist():
+        np.add.at(values[:, column], row, increment[column])
