@@ -215,7 +215,8 @@ def _prepare(documents: Documents, settings: CountSettings, log: ReadingLog) -> 
     if settings.kind == "letters":
         documents = _as_letters(documents)
     items, lengths = _split(documents, settings.encoder)
-    outside = _outside(documents, lengths)
+    start, end = documents.span_start, documents.span_end
+    outside = (start < 0) | (start >= end) | (end > lengths[documents.span_document])
     if outside.any():
         rows, firsts = np.unique(documents.span_document[outside], return_index=True)
         for which in np.flatnonzero(outside)[firsts].tolist():  # the first one of each document
@@ -329,14 +330,6 @@ def _refine(
             span_end=np.where(has, places[last] + 1, end) - of_document,
         )
     return documents, pa.DictionaryArray.from_arrays(pa.array(refined_codes), items.dictionary), refined
-
-
-def _outside(documents: Documents, lengths: Ints) -> npt.NDArray[np.bool_]:
-    """Return which spans do not lie inside their document."""
-    length = lengths[documents.span_document]
-    return np.asarray(
-        (documents.span_start < 0) | (documents.span_end > length) | (documents.span_start >= documents.span_end)
-    )
 
 
 def _describe_outside(documents: Documents, which: int) -> str:

@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property, partial
@@ -34,7 +34,6 @@ from raregram.errors import InputError, check_count
 from raregram.files import temporary_base, write_errors_named
 from raregram.remote import PathLike
 from raregram.text.shapes import shapes_of
-from raregram.text.tokenize import window_starts
 from raregram.text.vocabulary import Codes, build_vocabulary
 
 MEMORY_LIMIT = 4 << 30  # bytes
@@ -155,28 +154,26 @@ class Corpus:
             add_windows(totals, batch.per_window(batch.fold), batch.window_class(), self.increments)
         if not self.settings.documents:
             return totals
-        groups = np.zeros((3, *totals.shape), dtype=np.int64)
+        spread = np.zeros((3, *totals.shape), dtype=np.int64)
         fold_of = np.zeros(self.begun, dtype=np.int8)
         for batch in self._batches():
             fold_of[batch.document] = batch.fold
         for column in range(totals.shape[1]):  # one by one, since there may be many documents
-            frequency = self._document_totals(column) if column else self.document_sizes
-            for fold in range(len(totals)):
-                f, sizes = frequency[fold_of == fold], self.document_sizes[fold_of == fold]
-                groups[:, fold, column] = np.count_nonzero(f), f @ f, f @ sizes
-        return np.hstack([totals, *groups])
+            f = np.zeros((self.begun, 1), dtype=np.int64)
+            for batch in self._batches():
+                of_column = self.increments[:, [column]]
+                add_windows(f, batch.per_window(batch.document), batch.window_class(), of_column)
+            for group, times in zip(spread, (f > 0, f * f, f * self.document_sizes[:, None]), strict=True):
+                np.add.at(group[:, column], fold_of, times[:, 0])
+        return np.hstack([totals, *spread])
 
     @cached_property
     def document_sizes(self) -> Ints:
         """The number of contexts of each document."""
-        return self._document_totals(0)
-
-    def _document_totals(self, column: int) -> Ints:
-        """Return the number of contexts of each document, in all or at a target."""
-        totals = np.zeros((self.begun, 1), dtype=np.int64)
+        sizes = np.zeros(self.begun, dtype=np.int64)
         for batch in self._batches():
-            add_windows(totals, batch.per_window(batch.document), batch.window_class(), self.increments[:, [column]])
-        return totals[:, 0]
+            np.add.at(sizes, batch.document, batch.lengths - (self.settings.n - 1))
+        return sizes
 
     @cached_property
     def increments(self) -> Ints:
@@ -252,13 +249,12 @@ class Corpus:
 
     def _by_ranges(self, layer: Layer, span: Span, widths: Iterable[int]) -> Iterator[SpanRows]:
         """Count a span range by range of the nearest item, and add up its rows to those of shorter suffixes."""
-        first = span.stop - 1 if self.settings.side == "left" else span.start
-        codes = layer.nearest_codes if first == self.settings.nearest else layer.codes
+        nearest = span.stop - 1 if self.settings.side == "left" else span.start
         sizes = np.zeros(len(layer.names), dtype=np.int64)
-        for batch in self._batches():
-            np.add.at(sizes, codes[batch.codes[window_starts(batch.lengths, self.settings.n) + first]], 1)
-        columns = self.increments.shape[1] * (4 if self.settings.documents else 1)
-        needed = 20 * span.width + 8 * columns + 48
+        for columns in self._pieces(layer, Span(layer.name, nearest, nearest + 1)):
+            np.add.at(sizes, columns[0], 1)
+        values = self.increments.shape[1] * (4 if self.settings.documents else 1)
+        needed = 20 * span.width + 8 * values + 48
         capacity = max(self.memory_limit // 8 // self.threads // needed, SMALLEST_RANGE, self.windows // MOST_RANGES)
         jobs = self._cut(span, partial(self._pieces, layer, span), sizes, 0, capacity)
         rows = in_threads(jobs, self.threads)
@@ -289,13 +285,12 @@ class Corpus:
         ends = np.cumsum(sizes)[bounds[1:] - 1]
         for which, windows in enumerate(np.diff(ends, prepend=0).tolist()):
             parts = [(piece, cut[which], cut[which + 1]) for piece, cut in enumerate(cuts)]
-            in_range = partial(_read_parts, spool, [part for part in parts if part[1] < part[2]])
+            in_range = partial(map, lambda part: spool.read(*part), [part for part in parts if part[1] < part[2]])
             if 0 < windows <= capacity:
                 yield partial(count, np.concatenate(list(in_range()), axis=1))
             elif windows and column + 2 < len(piece):  # the last one is the class
-                further = np.concatenate([part[column + 1] for part in in_range()])
-                further_sizes = np.bincount(further)
-                yield from self._cut(span, in_range, further_sizes, column + 1, capacity)
+                further = np.bincount(np.concatenate([part[column + 1] for part in in_range()]))
+                yield from self._cut(span, in_range, further, column + 1, capacity)
             elif windows:  # all of them are equal
                 rows = [count(part) for part in in_range()]
                 yield partial(SpanRows, span, rows[0].keys, np.sum([part.values for part in rows], axis=0))
@@ -308,10 +303,6 @@ def _recode(parts: Iterable[SpanRows], codes: Mapping[str, Codes], folds: Codes,
         keys, width = from_boundary(part.keys, side), part.span.width
         after = np.hstack([codes[part.span.layer][keys[:, :width]], folds[keys[:, width:]]])
         yield SpanRows(part.span, np.ascontiguousarray(from_boundary(after, side)), part.values)
-
-
-def _read_parts(spool: Spool, parts: Sequence[tuple[int, int, int]]) -> Iterator[Codes]:
-    return (spool.read(*part) for part in parts)
 
 
 def _bounds(sizes: Ints, capacity: int) -> Ints:

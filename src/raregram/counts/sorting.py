@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 Order = npt.NDArray[np.intp]
+Integer = TypeVar("Integer", np.int32, np.int64)
 
 
-def sort_further(values: npt.NDArray[np.signedinteger[Any]]) -> Order:
-    """Return the order that sorts whole numbers from 0 on; equal ones stay in their order.
-
-    >>> sort_further(np.array([2, 1, 2, 0], dtype=np.int32))
-    array([3, 1, 0, 2])
-    """
-    order = np.arange(len(values))
-    for shift in (0, 16):  # numbers of 16 bits are sorted in a time that does not grow with their logarithm
-        if shift == 0 or values.max(initial=0) >> shift:
-            digits = (values >> shift).astype(np.uint16)
-            order = order[np.argsort(digits[order], kind="stable")]
-    return order
-
-
-def group_rows(columns: npt.NDArray[np.int32]) -> tuple[Order, Order, npt.NDArray[np.int32]]:
+def group_rows(columns: npt.NDArray[Integer]) -> tuple[Order, Order, npt.NDArray[Integer]]:
     """Sort rows by their columns (width, rows); equal rows stay in their order.
 
     Returns the order, where in it each group of equal rows begins, and the distinct rows (groups, width).
