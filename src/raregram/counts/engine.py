@@ -25,7 +25,16 @@ import pyarrow as pa
 
 from raregram.corpus.labels import check_labels
 from raregram.counts.encode import Encoded, WindowClass
-from raregram.counts.kernel import Batch, CountSettings, Layer, add_windows, count_span, count_units, window_columns
+from raregram.counts.kernel import (
+    Batch,
+    CountSettings,
+    Layer,
+    add_windows,
+    count_span,
+    count_units,
+    most_frequent,
+    window_columns,
+)
 from raregram.counts.rows import SpanRows, add_up_suffixes, from_boundary, with_document_frequencies
 from raregram.counts.spans import Span, unit_spans
 from raregram.counts.storage import SpanTable, fold_names
@@ -114,16 +123,15 @@ class Corpus:
         if len(encoded.lengths):
             known, names = self.vocabulary, encoded.items.to_pylist()
             codes = np.array([known.setdefault(name, len(known)) for name in names])[encoded.codes]
-            classes = np.array([self.classes.setdefault(each, len(self.classes)) for each in encoded.classes])
+            classes = [self.classes.setdefault(each, len(self.classes)) for each in encoded.classes]
+            window_class = np.array(classes, dtype=np.int32)[encoded.window_class]
             # Nearly all windows have one class, so only the others are kept.
-            default = int(np.bincount(encoded.window_class).argmax())
-            marked = np.flatnonzero(encoded.window_class != default)
-            marked_class = classes[encoded.window_class[marked]]
-            document = self.begun + encoded.number
-            arrays = [codes, encoded.lengths, document, self._folds_of(encoded), marked, marked_class]
+            default, marked = most_frequent(window_class)
+            document, fold = self.begun + encoded.number, self._folds_of(encoded)
+            arrays = [codes, encoded.lengths, document, fold, marked, window_class[marked]]
             self.spool.append(np.concatenate(arrays, dtype=np.int32, casting="unsafe"))
-            self.batches.append((list(accumulate(map(len, arrays))), int(classes[default])))
-            self.windows += len(encoded.window_class)
+            self.batches.append((list(accumulate(map(len, arrays))), default))
+            self.windows += len(window_class)
         self.begun += encoded.begun
 
     def _folds_of(self, encoded: Encoded) -> Ints:
@@ -159,12 +167,11 @@ class Corpus:
         for batch in self._batches():
             fold_of[batch.document] = batch.fold
         for column in range(totals.shape[1]):  # one by one, since there may be many documents
-            f = np.zeros((self.begun, 1), dtype=np.int64)
+            f, times = np.zeros((self.begun, 1), dtype=np.int64), self.increments[:, [column]]
             for batch in self._batches():
-                of_column = self.increments[:, [column]]
-                add_windows(f, batch.per_window(batch.document), batch.window_class(), of_column)
-            for group, times in zip(spread, (f > 0, f * f, f * self.document_sizes[:, None]), strict=True):
-                np.add.at(group[:, column], fold_of, times[:, 0])
+                add_windows(f, batch.per_window(batch.document), batch.window_class(), times)
+            for group, sums in zip(spread, (f > 0, f * f, f * self.document_sizes[:, None]), strict=True):
+                np.add.at(group[:, column], fold_of, sums[:, 0])
         return np.hstack([totals, *spread])
 
     @cached_property

@@ -182,10 +182,19 @@ def add_windows(values: Ints, row: npt.NDArray[Any], window_class: Codes, increm
     >>> values.tolist()
     [[1, 0], [2, 1]]
     """
-    most = int(np.bincount(window_class, minlength=1).argmax())
-    others = np.flatnonzero(window_class != most)
+    most, others = most_frequent(window_class)
     _add_same(values, np.delete(row, others), increments[most])
     np.add.at(values, row[others], increments[window_class[others]])
+
+
+def most_frequent(window_class: Codes) -> tuple[int, npt.NDArray[np.intp]]:
+    """Return the class that most windows have, and the windows of other classes.
+
+    >>> most_frequent(np.array([2, 2, 0, 2]))
+    (2, array([2]))
+    """
+    most = int(np.bincount(window_class).argmax())
+    return most, np.flatnonzero(window_class != most)
 
 
 def _add_same(values: Ints, row: npt.NDArray[Any], increment: Ints) -> None:
