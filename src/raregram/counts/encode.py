@@ -130,7 +130,7 @@ def _encode_contexts(
     if encoded is not None and (encoded[1] == settings.n).all():
         items: pa.Array = pa.DictionaryArray.from_arrays(encoded[0], encoded[2])
     else:
-        items = parse_ngrams(contexts, settings.n, settings.tokenizer, where).items
+        items = parse_ngrams(contexts, settings.n, settings.tokenizer, where).items.dictionary_encode()
     times = np.array([of_all for of_all, _ in classes], dtype=np.int64)
     kept = times[window_class] > 0  # N-grams of frequency 0 leave no trace
     vocabulary, codes = _encode(items, np.full(len(kept), settings.n), kept)
@@ -151,13 +151,12 @@ def _encode_contexts(
 
 def _encode(items: pa.Array, lengths: Ints, kept: npt.NDArray[np.bool_]) -> tuple[pa.Array, Codes]:
     """Return the distinct items of the documents that are kept, and the codes of all their items."""
-    encoded = items if pa.types.is_dictionary(items.type) else items.dictionary_encode()
-    codes = np.asarray(encoded.indices, dtype=np.int32)
+    codes = np.asarray(items.indices, dtype=np.int32)
     if kept.all():
-        return encoded.dictionary, codes
+        return items.dictionary, codes
     codes = codes[np.repeat(kept, lengths)]
-    used = np.bincount(codes, minlength=len(encoded.dictionary)) > 0
-    return encoded.dictionary.filter(pa.array(used)), (np.cumsum(used) - 1).astype(np.int32)[codes]
+    used = np.bincount(codes, minlength=len(items.dictionary)) > 0
+    return items.dictionary.filter(pa.array(used)), (np.cumsum(used) - 1).astype(np.int32)[codes]
 
 
 def _choose_targets(labels: set[str], settings: CountSettings, log: ReadingLog) -> set[str]:
@@ -280,7 +279,7 @@ def _as_letters(documents: Documents) -> Documents:
 
 
 def split_documents(documents: Documents, encoder: Encoder) -> tuple[pa.Array, Ints]:
-    """Return the items of all documents, one after the other, maybe as a dictionary; and how many each has."""
+    """Return the items of all documents as a dictionary array, one after the other, and how many each has."""
     return _refine(documents, *_split(documents, encoder), encoder.tokenizer)[1:]
 
 
@@ -296,7 +295,8 @@ def _split(documents: Documents, encoder: Encoder) -> tuple[pa.Array, Ints]:
         codes, lengths, distinct = encoder.encode_strings(texts)
         return pa.DictionaryArray.from_arrays(codes, distinct), lengths
     assert documents.items is not None
-    return documents.items.flatten(), np.asarray(pc.list_value_length(documents.items), dtype=np.int64)
+    strings = documents.items.flatten().dictionary_encode()
+    return strings, np.asarray(pc.list_value_length(documents.items), dtype=np.int64)
 
 
 def _refine(
@@ -308,9 +308,8 @@ def _refine(
     """
     if tokenizer.is_plain:
         return documents, strings, lengths
-    encoded = strings if pa.types.is_dictionary(strings.type) else strings.dictionary_encode()
-    codes = np.asarray(encoded.indices)
-    words, sizes = tokenizer.refine(encoded.dictionary)
+    codes = np.asarray(strings.indices)
+    words, sizes = tokenizer.refine(strings.dictionary)
     items = words.dictionary_encode()
     index, refined = expand(codes, lengths, sizes)
     refined_codes = np.asarray(items.indices)[index]
@@ -356,7 +355,6 @@ def _padded(
         return documents, items, lengths
     shift = pads[documents.span_document] if settings.side == "left" else 0
     moved = replace(documents, span_start=documents.span_start + shift, span_end=documents.span_end + shift)
-    encoded = items if pa.types.is_dictionary(items.type) else items.dictionary_encode()
-    distinct = pa.concat_arrays([encoded.dictionary, pa.array([PAD], pa.string())])
-    codes = insert_fill(np.asarray(encoded.indices), lengths, pads, settings.side, len(distinct) - 1)
+    distinct = pa.concat_arrays([items.dictionary, pa.array([PAD], pa.string())])
+    codes = insert_fill(np.asarray(items.indices), lengths, pads, settings.side, len(distinct) - 1)
     return moved, pa.DictionaryArray.from_arrays(codes, distinct), lengths + pads
