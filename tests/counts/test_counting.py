@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import raregram as rg
 from conftest import as_dictionary
 from raregram.counts.count import local
+from raregram.counts.sorting import group_rows
 from raregram.counts.spans import parse_spans
 from raregram.errors import InputError, ParameterError
 from raregram.options import SPANS
@@ -100,7 +101,7 @@ def test_counting_agrees_with_a_dictionary(corpus_, plan):
 
 @ANY_LABELS
 @settings(max_examples=40)
-@given(CORPORA, PLANS, st.integers(1, 3), st.sampled_from([1, 1000, 1 << 30]), st.randoms())
+@given(CORPORA, PLANS, st.integers(1, 3), st.sampled_from([1, 1000, 20_000, 1 << 30]), st.randoms())
 def test_the_result_does_not_depend_on_how_the_work_is_cut_up(corpus_, plan, threads, memory_limit, shuffler):
     assume(naive(corpus_, **plan)[1][0])
     expected = rg.count(corpus_, **plan)
@@ -335,3 +336,16 @@ def test_files_of_contexts_are_counted_as_documents_are(tmp_path, way):
     assert rg.count(str(tmp_path / "c.csv"), targets="LOC", **options, **way) == expected.with_targets(["LOC"])
     with pytest.raises(ParameterError, match="are for documents; these are contexts"):
         rg.count(tmp_path / "c.tsv", pad=True)
+
+
+@pytest.mark.parametrize("largest", [1, 300, 2**31 - 1])
+def test_rows_are_sorted_as_by_lexsort(largest):
+    """Also where no column fits beside the groups and the index of as many rows."""
+    rng = np.random.default_rng(largest)
+    columns = np.repeat(rng.integers(0, largest, (3, 50_000), dtype=np.int32), 2, axis=1)[:, rng.permutation(100_000)]
+    order, heads, distinct = group_rows(columns)
+    expected = np.lexsort(columns[::-1])
+    assert np.array_equal(order, expected)
+    assert np.array_equal(distinct, np.unique(columns.T, axis=0))
+    assert np.array_equal(columns[:, order[heads]].T, distinct)
+    assert [len(part) for part in group_rows(columns[:, :0])] == [0, 0, 0]

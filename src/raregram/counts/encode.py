@@ -1,7 +1,7 @@
-"""Documents and contexts -> codes of their items, and what each window counts.
+"""Documents and contexts -> codes of their items, and the class of each window, which says what it counts.
 
-A labelled context is a document of one window, and an N-gram with two frequencies is one whose window counts as often
-as these say. So the engine knows documents alone.
+A labelled context is a document of one window, and an N-gram with two frequencies is one whose window adds these. So
+the engine knows documents alone.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from raregram.corpus.documents import Documents, string_bounds
 from raregram.corpus.labels import check_labels, distinct_labels
 from raregram.corpus.log import MOST_SAMPLED, ReadingLog
 from raregram.counts.kernel import CountSettings
-from raregram.counts.sorting import find_heads
 from raregram.counts.storage import FACTOR, hash_items, mix
 from raregram.counts.table import Ints
 from raregram.errors import InputError, shorten
 from raregram.text.ngrams import NGramsLike, Where, nth_ngram, one_string_array, parse_ngrams
-from raregram.text.tokenize import PAD, Tokenizer, expand, insert_fill, window_starts
+from raregram.text.tokenize import PAD, Tokenizer, expand, insert_fill
 from raregram.text.vocabulary import Codes, Encoder
 
-Weight: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]  # how often a window counts in all, and at each target
+# What a window adds to the frequency of its row: in all, and at each target.
+WindowClass: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]
 
-ONCE: Weight = (1, ())
+ONCE: WindowClass = (1, ())
 LONGEST_NAME = 200  # characters of a name in a text
 HASHED = 64  # items of a document that its hash is made of: the first piece of a long one has more
 
@@ -41,32 +41,14 @@ class Encoded:
     items: pa.Array  # string, distinct; a code is an index into it
     codes: Codes  # (items of all documents, one after the other)
     lengths: Ints  # (documents,)
-    special: Ints  # where windows begin that have another weight than `usual`, in order
-    weight: Codes  # and their weights, as indices into `weights`
-    weights: Sequence[Weight]
+    window_class: Codes  # (windows,) indices into `classes`
+    classes: Sequence[WindowClass]
     labels: set[str]  # that windows could have
     documents: int  # also those that are too short
     longest: int  # items of the longest document
     number: Ints  # (documents,) how many have begun in this batch before; -1: it goes on from the batch before
     begun: int  # documents that begin in this batch, also those that are too short
-    usual: Weight = ONCE
     hashes: npt.NDArray[np.uint64] | None = None  # (documents,) by which folds are chosen; None: by their order
-
-    def some(self, chosen: npt.NDArray[np.bool_]) -> Encoded:
-        """Return some of the documents."""
-        first, kept = np.cumsum(self.lengths) - self.lengths, np.where(chosen, self.lengths, 0)
-        document = np.searchsorted(first, self.special, side="right") - 1
-        moved = self.special + (np.cumsum(kept) - kept - first)[document]
-        special = chosen[document]
-        return replace(
-            self,
-            codes=self.codes[np.repeat(chosen, self.lengths)],
-            lengths=self.lengths[chosen],
-            special=moved[special],
-            weight=self.weight[special],
-            number=self.number[chosen],
-            hashes=None if self.hashes is None else self.hashes[chosen],
-        )
 
 
 def encode_documents(documents: Documents, settings: CountSettings, log: ReadingLog) -> Encoded:
@@ -74,14 +56,9 @@ def encode_documents(documents: Documents, settings: CountSettings, log: Reading
     _look_at_offsets(documents, log)
     documents, items, lengths = _prepare(documents, settings, log)
     _note(documents, log)
+    classify = _classes_of_spans if documents.sample is None else _classes_of_samples
+    labels, window_class, classes = classify(documents, lengths, settings, log)
     long = lengths >= settings.n
-    first = np.cumsum(np.where(long, lengths, 0)) - np.where(long, lengths, 0)
-    everything = () if settings.everything is None else (settings.everything,)
-    usual: Weight = (1, tuple((name, 1) for name in everything))
-    if documents.sample is None:
-        labels, special, weight, weights = _labelled_windows(documents, lengths, first, settings, log)
-    else:
-        labels, special, weight, weights, usual = _sampled_windows(documents.sample, lengths, settings, log)
     vocabulary, codes = _encode(items, lengths, long)
     begins = np.ones(len(documents), dtype=bool) if documents.begins is None else documents.begins
     number = np.cumsum(begins)[long] - 1
@@ -89,15 +66,13 @@ def encode_documents(documents: Documents, settings: CountSettings, log: Reading
         vocabulary,
         codes,
         lengths[long],
-        special,
-        weight,
-        weights,
-        labels.union(everything),
+        window_class,
+        classes,
+        labels,
         documents=len(documents) if documents.ends is None else int(documents.ends.sum()),
         longest=int(lengths.max(initial=0)),
         number=number,
         begun=int(begins.sum()),
-        usual=usual,
         hashes=_hash_documents(vocabulary, codes, lengths[long], number) if settings.folds else None,
     )
 
@@ -122,14 +97,12 @@ def encode_labelled(
     """Encode contexts with a label each; `where` names a row in an error message, and `log` notes the labels."""
     if len(labels) != len(contexts):
         raise InputError(f"there are {len(contexts)} contexts but {len(labels)} labels")
-    sets, label = distinct_labels(labels)
-    found = set[str]().union(*sets)
-    if log is not None:
-        log.see(len(labels))
-        log.see_labels(found, settings.targets)
-    targets = check_labels(found) if settings.targets is None else set(settings.targets)
-    weights = [(1, tuple((name, 1) for name in sorted(names & targets))) for names in sets]
-    return _encode_contexts(contexts, settings, label, weights, targets, where)
+    log = log or ReadingLog()
+    log.see(len(labels))
+    sets, window_class = distinct_labels(labels)
+    targets = _choose_targets(set[str]().union(*sets), settings, log)
+    classes = [(1, tuple((name, 1) for name in sorted(names & targets))) for names in sets]
+    return _encode_contexts(contexts, settings, window_class, classes, targets, where)
 
 
 def encode_weighted(
@@ -137,104 +110,102 @@ def encode_weighted(
 ) -> Encoded:
     """Encode contexts with two frequencies each, in all and at the target."""
     (of_all, row_all), (of_target, row_target) = (np.unique(f, return_inverse=True) for f in (f_all, f_nu))
-    pairs, weight = np.unique(row_all * len(of_target) + row_target, return_inverse=True)
+    pairs, window_class = np.unique(row_all * len(of_target) + row_target, return_inverse=True)
     times = [(int(of_all[pair // len(of_target)]), int(of_target[pair % len(of_target)])) for pair in pairs.tolist()]
-    weights = [(every, ((target, at_target),) if at_target else ()) for every, at_target in times]
-    return _encode_contexts(contexts, settings, weight, weights, {target}, where)
+    classes = [(every, ((target, at_target),) if at_target else ()) for every, at_target in times]
+    return _encode_contexts(contexts, settings, window_class, classes, {target}, where)
 
 
 def _encode_contexts(
     contexts: NGramsLike,
     settings: CountSettings,
-    weight: npt.NDArray[np.integer[Any]],
-    weights: Sequence[Weight],
+    window_class: npt.NDArray[np.integer[Any]],
+    classes: Sequence[WindowClass],
     labels: set[str],
     where: Where,
 ) -> Encoded:
-    """Encode contexts as documents of one window; `weight` has the index of each one's weight in `weights`."""
+    """Encode contexts, whose classes are given, as documents of one window."""
     texts = one_string_array(contexts)
     encoded = None if texts is None else settings.encoder.encode(texts)
     if encoded is not None and (encoded[1] == settings.n).all():
         items: pa.Array = pa.DictionaryArray.from_arrays(encoded[0], encoded[2])
-        rows = len(encoded[1])
     else:
-        parsed = parse_ngrams(contexts, settings.n, settings.tokenizer, where)
-        items, rows = parsed.items, len(parsed)
-    times = np.array([of_all for of_all, _ in weights], dtype=np.int64)
-    kept = times[weight] > 0  # N-grams of frequency 0 leave no trace
-    vocabulary, codes = _encode(items, np.full(rows, settings.n), kept)
-    weight = weight[kept]
-    special = np.flatnonzero(np.array([of_window != ONCE for of_window in weights], dtype=bool)[weight])
+        items = parse_ngrams(contexts, settings.n, settings.tokenizer, where).items.dictionary_encode()
+    times = np.array([of_all for of_all, _ in classes], dtype=np.int64)
+    kept = times[window_class] > 0  # N-grams of frequency 0 leave no trace
+    vocabulary, codes = _encode(items, np.full(len(kept), settings.n), kept)
+    number = np.flatnonzero(kept)
     return Encoded(
         vocabulary,
         codes,
-        np.full(len(weight), settings.n),
-        special * settings.n,
-        weight[special].astype(np.int32),
-        weights,
+        np.full(len(number), settings.n),
+        window_class[kept].astype(np.int32),
+        classes,
         labels,
-        documents=rows,
+        documents=len(kept),
         longest=settings.n,
-        number=np.flatnonzero(kept),
-        begun=rows,
+        number=number,
+        begun=len(kept),
     )
 
 
 def _encode(items: pa.Array, lengths: Ints, kept: npt.NDArray[np.bool_]) -> tuple[pa.Array, Codes]:
     """Return the distinct items of the documents that are kept, and the codes of all their items."""
-    encoded = items if pa.types.is_dictionary(items.type) else items.dictionary_encode()
-    codes = np.asarray(encoded.indices, dtype=np.int32)
+    codes = np.asarray(items.indices, dtype=np.int32)
     if kept.all():
-        return encoded.dictionary, codes
+        return items.dictionary, codes
     codes = codes[np.repeat(kept, lengths)]
-    used = np.bincount(codes, minlength=len(encoded.dictionary)) > 0
-    return encoded.dictionary.filter(pa.array(used)), (np.cumsum(used) - 1).astype(np.int32)[codes]
+    used = np.bincount(codes, minlength=len(items.dictionary)) > 0
+    return items.dictionary.filter(pa.array(used)), (np.cumsum(used) - 1).astype(np.int32)[codes]
 
 
-def _labelled_windows(
-    documents: Documents, lengths: Ints, first: Ints, settings: CountSettings, log: ReadingLog
-) -> tuple[set[str], Ints, Codes, list[Weight]]:
-    """Return the labels, where windows with labels begin, which sets of labels they have, and these as weights."""
-    encoded = documents.span_label.dictionary_encode()
-    found = [(settings.labels or {}).get(label, label) for label in encoded.dictionary.to_pylist()]
-    log.see_labels(found, settings.targets)
-    labels = check_labels(set(found)) if settings.targets is None else set(settings.targets)
-    names = sorted(labels)
-    code = np.array([names.index(label) if label in labels else -1 for label in found], dtype=np.int64)
-    code = code[np.asarray(encoded.indices)] if found else np.empty(0, np.int64)
+def _choose_targets(labels: set[str], settings: CountSettings, log: ReadingLog) -> set[str]:
+    """Return the targets of a batch: those that the settings name, or else all of its labels."""
+    log.see_labels(labels, settings.targets)
+    return check_labels(labels) if settings.targets is None else set(settings.targets)
+
+
+def _classes_of_spans(
+    documents: Documents, lengths: Ints, settings: CountSettings, log: ReadingLog
+) -> tuple[set[str], Codes, list[WindowClass]]:
+    """Return the targets, the class of each window by the labels of the spans at its boundary, and all classes."""
+    names, codes = _renamed(documents.span_label, settings)
+    targets = _choose_targets(set(names), settings, log)
     place = documents.span_start - settings.n if settings.side == "left" else documents.span_end
-    fits = (code >= 0) & (place >= 0) & (place + settings.n <= lengths[documents.span_document])
-    log.see_too_near(int((code >= 0).sum() - fits.sum()))
-    start = first[documents.span_document[fits]] + place[fits]
-    start, code = np.divmod(np.unique(start * max(len(names), 1) + code[fits]), max(len(names), 1))
-    heads = find_heads(start)
-    sizes = np.diff(heads, append=len(start))
-    weight = code[heads].astype(np.int32)  # most windows have one label
-    sets: dict[tuple[int, ...], int] = {(label,): label for label in range(len(names))}
-    for row in np.flatnonzero(sizes > 1).tolist():
-        several = tuple(code[heads[row] : heads[row] + sizes[row]].tolist())
-        weight[row] = sets.setdefault(several, len(sets))
-    weights = [(1, tuple((names[label], 1) for label in several)) for several in sets]
-    return labels, start[heads], weight, weights
+    is_target = np.array([name in targets for name in names], dtype=bool)[codes]
+    fits = is_target & (place >= 0) & (place + settings.n <= lengths[documents.span_document])
+    log.see_too_near(int(is_target.sum() - fits.sum()))
+    windows = np.maximum(lengths - (settings.n - 1), 0)
+    window = (np.cumsum(windows) - windows)[documents.span_document] + place
+    whole_sample = () if settings.everything is None else (settings.everything,)
+    classes: list[WindowClass] = [(1, tuple((name, 1) for name in whole_sample))]
+    window_class = np.zeros(windows.sum(), dtype=np.int32)
+    for name in sorted(targets.intersection(names)):
+        # Those of a class go on to a further one: most have no label so far, but there may be several at a boundary.
+        same_name = np.array([each == name for each in names], dtype=bool)[codes]
+        at_boundary = window[fits & same_name]
+        before, which = np.unique(window_class[at_boundary], return_inverse=True)
+        window_class[at_boundary] = len(classes) + which
+        classes += [(1, (*classes[each][1], (name, 1))) for each in before.tolist()]
+    return targets.union(whole_sample), window_class, classes
 
 
-def _sampled_windows(
-    sample: pa.Array, lengths: Ints, settings: CountSettings, log: ReadingLog
-) -> tuple[set[str], Ints, Codes, list[Weight], Weight]:
-    """Return the same where all windows of a document belong to its sample, and the weight of most windows.
+def _classes_of_samples(
+    documents: Documents, lengths: Ints, settings: CountSettings, log: ReadingLog
+) -> tuple[set[str], Codes, list[WindowClass]]:
+    """Return the same where all windows of a document belong to its sample; spans do not count then."""
+    names, codes = _renamed(documents.sample, settings)
+    targets = _choose_targets(set(names), settings, log)
+    classes: list[WindowClass] = [(1, ((name, 1),)) if name in targets else ONCE for name in names]
+    windows = np.maximum(lengths - (settings.n - 1), 0)
+    return targets, np.repeat(codes.astype(np.int32), windows), classes
 
-    Spans do not count then. Windows of the largest sample are the usual ones: there may be hardly any others.
-    """
-    encoded = sample.dictionary_encode()
-    found = [(settings.labels or {}).get(name, name) for name in encoded.dictionary.to_pylist()]
-    log.see_labels(found, settings.targets)
-    labels = check_labels(set(found)) if settings.targets is None else set(settings.targets)
-    weights: list[Weight] = [(1, ((name, 1),) if name in labels else ()) for name in found]
-    of_window = np.repeat(np.asarray(encoded.indices), np.maximum(lengths - (settings.n - 1), 0))
-    most = int(np.bincount(of_window, minlength=1).argmax())
-    others = np.flatnonzero(of_window != most)
-    start = window_starts(lengths[lengths >= settings.n], settings.n)[others]
-    return labels, start, of_window[others].astype(np.int32), weights, weights[most] if weights else ONCE
+
+def _renamed(labels: pa.Array, settings: CountSettings) -> tuple[list[str], Codes]:
+    """Return distinct labels as the count calls them, two of which may be the same, and the index of each label."""
+    encoded = labels.dictionary_encode()
+    names = [(settings.labels or {}).get(label, label) for label in encoded.dictionary.to_pylist()]
+    return names, np.asarray(encoded.indices)
 
 
 def _prepare(documents: Documents, settings: CountSettings, log: ReadingLog) -> tuple[Documents, pa.Array, Ints]:
@@ -243,7 +214,8 @@ def _prepare(documents: Documents, settings: CountSettings, log: ReadingLog) -> 
     if settings.kind == "letters":
         documents = _as_letters(documents)
     items, lengths = _split(documents, settings.encoder)
-    outside = _outside(documents, lengths)
+    start, end = documents.span_start, documents.span_end
+    outside = (start < 0) | (start >= end) | (end > lengths[documents.span_document])
     if outside.any():
         rows, firsts = np.unique(documents.span_document[outside], return_index=True)
         for which in np.flatnonzero(outside)[firsts].tolist():  # the first one of each document
@@ -307,7 +279,7 @@ def _as_letters(documents: Documents) -> Documents:
 
 
 def split_documents(documents: Documents, encoder: Encoder) -> tuple[pa.Array, Ints]:
-    """Return the items of all documents, one after the other, maybe as a dictionary; and how many each has."""
+    """Return the items of all documents as a dictionary array, one after the other, and how many each has."""
     return _refine(documents, *_split(documents, encoder), encoder.tokenizer)[1:]
 
 
@@ -323,7 +295,8 @@ def _split(documents: Documents, encoder: Encoder) -> tuple[pa.Array, Ints]:
         codes, lengths, distinct = encoder.encode_strings(texts)
         return pa.DictionaryArray.from_arrays(codes, distinct), lengths
     assert documents.items is not None
-    return documents.items.flatten(), np.asarray(pc.list_value_length(documents.items), dtype=np.int64)
+    strings = documents.items.flatten().dictionary_encode()
+    return strings, np.asarray(pc.list_value_length(documents.items), dtype=np.int64)
 
 
 def _refine(
@@ -335,9 +308,8 @@ def _refine(
     """
     if tokenizer.is_plain:
         return documents, strings, lengths
-    encoded = strings if pa.types.is_dictionary(strings.type) else strings.dictionary_encode()
-    codes = np.asarray(encoded.indices)
-    words, sizes = tokenizer.refine(encoded.dictionary)
+    codes = np.asarray(strings.indices)
+    words, sizes = tokenizer.refine(strings.dictionary)
     items = words.dictionary_encode()
     index, refined = expand(codes, lengths, sizes)
     refined_codes = np.asarray(items.indices)[index]
@@ -357,14 +329,6 @@ def _refine(
             span_end=np.where(has, places[last] + 1, end) - of_document,
         )
     return documents, pa.DictionaryArray.from_arrays(pa.array(refined_codes), items.dictionary), refined
-
-
-def _outside(documents: Documents, lengths: Ints) -> npt.NDArray[np.bool_]:
-    """Return which spans do not lie inside their document."""
-    length = lengths[documents.span_document]
-    return np.asarray(
-        (documents.span_start < 0) | (documents.span_end > length) | (documents.span_start >= documents.span_end)
-    )
 
 
 def _describe_outside(documents: Documents, which: int) -> str:
@@ -391,7 +355,6 @@ def _padded(
         return documents, items, lengths
     shift = pads[documents.span_document] if settings.side == "left" else 0
     moved = replace(documents, span_start=documents.span_start + shift, span_end=documents.span_end + shift)
-    encoded = items if pa.types.is_dictionary(items.type) else items.dictionary_encode()
-    distinct = pa.concat_arrays([encoded.dictionary, pa.array([PAD], pa.string())])
-    codes = insert_fill(np.asarray(encoded.indices), lengths, pads, settings.side, len(distinct) - 1)
+    distinct = pa.concat_arrays([items.dictionary, pa.array([PAD], pa.string())])
+    codes = insert_fill(np.asarray(items.indices), lengths, pads, settings.side, len(distinct) - 1)
     return moved, pa.DictionaryArray.from_arrays(codes, distinct), lengths + pads

@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property, partial
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -24,9 +24,18 @@ import numpy as np
 import pyarrow as pa
 
 from raregram.corpus.labels import check_labels
-from raregram.counts.encode import ONCE, Encoded, Weight
-from raregram.counts.kernel import Batch, CountSettings, Layer, count_units, count_windows, windows_of
-from raregram.counts.rows import SpanRows, add_up_suffixes, from_boundary, join_rows, with_document_frequencies
+from raregram.counts.encode import Encoded, WindowClass
+from raregram.counts.kernel import (
+    Batch,
+    CountSettings,
+    Layer,
+    add_windows,
+    count_span,
+    count_units,
+    most_frequent,
+    window_columns,
+)
+from raregram.counts.rows import SpanRows, add_up_suffixes, from_boundary, with_document_frequencies
 from raregram.counts.spans import Span, unit_spans
 from raregram.counts.storage import SpanTable, fold_names
 from raregram.counts.table import Ints, check_total, counts_columns
@@ -42,7 +51,8 @@ RANGE = 1 << 17  # windows that are sorted at a time, where memory allows: so ma
 MOST_RANGES = 1 << 14
 
 Job: TypeAlias = Callable[[], Encoded]
-Pieces: TypeAlias = Callable[[], Iterable[Codes]]  # windows as from `windows_of`, some at a time
+Counting: TypeAlias = Callable[[], SpanRows]
+Pieces: TypeAlias = Callable[[], Iterable[Codes]]  # columns of windows as from `window_columns`
 T = TypeVar("T")
 
 
@@ -98,12 +108,10 @@ class Corpus:
         self.beside = beside or Path(tempfile.gettempdir(), "a temporary file")
         self.vocabulary = {name: code for code, name in enumerate(fold_names(settings.folds).to_pylist())}
         self.labels = {name for name in (settings.everything, *(settings.targets or ())) if name is not None}
-        self.weights: dict[Weight, int] = {ONCE: 0}
-        self.windows: Counter[tuple[int, int]] = Counter()  # how many there are of each fold and weight
+        self.classes: dict[WindowClass, int] = {}
         self.spool = Spool(self.memory_limit // 16, self.beside)
-        # Of each batch: the numbers of items, documents and special windows, the usual weight, and the fold.
-        self.sizes: list[tuple[int, int, int, int, int]] = []
-        self.documents = self.longest = self.begun = self.last_fold = 0
+        self.batches: list[tuple[list[int], int]] = []  # where the arrays of each end in the spool, the default class
+        self.documents = self.longest = self.begun = self.windows = self.last_fold = 0
 
     def add(self, encoded: Encoded) -> None:
         """Add a batch."""
@@ -112,9 +120,18 @@ class Corpus:
         self.labels |= encoded.labels
         if self.settings.targets is None:
             check_labels(self.labels)
-        fold_of = self._folds_of(encoded)
-        for fold in np.unique(fold_of).tolist():
-            self._add(encoded if self.settings.folds == 0 else encoded.some(fold_of == fold), fold)
+        if len(encoded.lengths):
+            known, names = self.vocabulary, encoded.items.to_pylist()
+            codes = np.array([known.setdefault(name, len(known)) for name in names])[encoded.codes]
+            classes = [self.classes.setdefault(each, len(self.classes)) for each in encoded.classes]
+            window_class = np.array(classes, dtype=np.int32)[encoded.window_class]
+            # Nearly all windows have one class, so only the others are kept.
+            default, marked = most_frequent(window_class)
+            document, fold = self.begun + encoded.number, self._folds_of(encoded)
+            arrays = [codes, encoded.lengths, document, fold, marked, window_class[marked]]
+            self.spool.append(np.concatenate(arrays, dtype=np.int32, casting="unsafe"))
+            self.batches.append((list(accumulate(map(len, arrays))), default))
+            self.windows += len(window_class)
         self.begun += encoded.begun
 
     def _folds_of(self, encoded: Encoded) -> Ints:
@@ -124,25 +141,8 @@ class Corpus:
             return np.asarray((self.begun + encoded.number) % folds)
         fold_of = (encoded.hashes % np.uint64(folds)).astype(np.int64)
         fold_of[encoded.number < 0] = self.last_fold  # it goes on from the batch before
-        self.last_fold = int(fold_of[-1]) if len(fold_of) else self.last_fold
+        self.last_fold = int(fold_of[-1])
         return fold_of
-
-    def _add(self, encoded: Encoded, fold: int) -> None:
-        """Add documents of one fold."""
-        known, names = self.vocabulary, encoded.items.to_pylist()
-        codes = np.array([known.setdefault(name, len(known)) for name in names], dtype=np.int32)[encoded.codes]
-        usual, *weights = (
-            self.weights.setdefault(kind, len(self.weights)) for kind in (encoded.usual, *encoded.weights)
-        )
-        weight = np.array(weights, dtype=np.int32)[encoded.weight]
-        others = int((encoded.lengths - (self.settings.n - 1)).sum()) - len(weight)
-        self.windows[fold, usual] += others
-        for kind, times in enumerate(np.bincount(weight).tolist()):
-            self.windows[fold, kind] += times
-        document = (encoded.number + self.begun).astype(np.int32)
-        lengths, special = encoded.lengths.astype(np.int32), encoded.special.astype(np.int32)
-        self.spool.append(np.concatenate([codes, lengths, special, weight, document]))
-        self.sizes.append((len(codes), len(lengths), len(special), usual, fold))
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -158,35 +158,45 @@ class Corpus:
     def fold_totals(self) -> Ints:
         """The same for each fold; for one, if there are none."""
         totals = np.zeros((max(self.settings.folds, 1), 1 + len(self.targets)), dtype=np.int64)
-        matrix = self._matrix() + np.eye(1, totals.shape[1], dtype=np.int64)
-        for (fold, kind), windows in self.windows.items():
-            totals[fold] += windows * matrix[kind]
+        for batch in self._batches():
+            add_windows(totals, batch.per_window(batch.fold), batch.window_class(), self.increments)
         if not self.settings.documents:
             return totals
-        groups = np.zeros((3, *totals.shape), dtype=np.int64)
+        spread = np.zeros((3, *totals.shape), dtype=np.int64)
         fold_of = np.zeros(self.begun, dtype=np.int8)
         for batch in self._batches():
-            fold_of[batch.document] = batch.fold or 0
-        for column, times in enumerate(matrix.T):  # one by one, since there may be many documents
-            frequency = self._document_totals(times) if column else self.document_sizes
-            for fold in range(len(totals)):
-                f, sizes = frequency[fold_of == fold], self.document_sizes[fold_of == fold]
-                groups[:, fold, column] = np.count_nonzero(f), f @ f, f @ sizes
-        return np.hstack([totals, *groups])
+            fold_of[batch.document] = batch.fold
+        for column in range(totals.shape[1]):  # one by one, since there may be many documents
+            f, times = np.zeros((self.begun, 1), dtype=np.int64), self.increments[:, [column]]
+            for batch in self._batches():
+                add_windows(f, batch.per_window(batch.document), batch.window_class(), times)
+            for group, sums in zip(spread, (f > 0, f * f, f * self.document_sizes[:, None]), strict=True):
+                np.add.at(group[:, column], fold_of, sums[:, 0])
+        return np.hstack([totals, *spread])
 
     @cached_property
     def document_sizes(self) -> Ints:
         """The number of contexts of each document."""
-        return self._document_totals(self._matrix()[:, 0] + 1)
-
-    def _document_totals(self, times: Ints) -> Ints:
-        """Return the number of contexts of each document, given how often a window of each weight counts."""
-        total = np.zeros(self.begun, dtype=np.int64)
+        sizes = np.zeros(self.begun, dtype=np.int64)
         for batch in self._batches():
-            first = int(batch.document[0])
-            found = np.bincount(batch.documents() - first, times[batch.weights(batch.starts())])
-            total[first : first + len(found)] += found.astype(np.int64)
-        return total
+            np.add.at(sizes, batch.document, batch.lengths - (self.settings.n - 1))
+        return sizes
+
+    @cached_property
+    def increments(self) -> Ints:
+        """What a window of each class adds, in all and at each target (classes, values)."""
+        column = {target: place for place, target in enumerate(self.targets, 1)}
+        increments = np.zeros((len(self.classes), 1 + len(column)), dtype=np.int64)
+        for row, (of_all, at_targets) in enumerate(self.classes):
+            increments[row, 0] = of_all
+            for target, times in at_targets:
+                increments[row, column[target]] = times
+        return increments
+
+    def _batches(self) -> Iterator[Batch]:
+        for which, (ends, default) in enumerate(self.batches):
+            codes, lengths, document, fold, marked, marked_class = np.split(self.spool.read(which), ends[:-1])
+            yield Batch(codes, lengths, document, fold, marked, marked_class, default, self.settings.n)
 
     def table(self, only: Span | None = None, keep_rare: bool = False) -> SpanTable:
         """Count all spans that a table stores, or only one; the rows come as a stream.
@@ -203,111 +213,72 @@ class Corpus:
 
     def _count(self, only: Span | None) -> tuple[pa.Array, Iterator[SpanRows]]:
         """Return the items in byte order, shapes among them, and the rows of all spans."""
-        if not self.sizes:
+        if not self.batches:
             return pa.array([], pa.string()), iter(())
         names = pa.array(list(self.vocabulary), pa.string())
-        distinct, codes = build_vocabulary(names)
-        layer = Layer("item", distinct, codes, codes)
-        of_folds = codes[: self.settings.folds]  # the codes of their names, which stand first in the vocabulary
-        recode = partial(_recode, side=self.settings.side, folds=of_folds)
-        if self.settings.shape is None:
-            rows = chain(_only(self._units(layer), only), self._suffixes(layer, only))
-            return distinct, recode(rows, np.arange(len(distinct), dtype=np.int32)) if self.settings.folds else rows
-        shapes, codes = build_vocabulary(pa.concat_arrays(shapes_of(names, self.settings.shape)))
-        of_shapes = Layer("shape", shapes, codes[len(names) :], codes[: len(names)])
-        shape_units = list(self._units(of_shapes))
-        nearest = 0 if self.settings.side == "right" else -1
-        used = np.unique(np.concatenate([part.keys[:, nearest] for part in shape_units]))
-        items, into = build_vocabulary(pa.concat_arrays([distinct, shapes.take(pa.array(used))]))
-        final = np.zeros(len(shapes), dtype=np.int32)  # of every shape among the items
-        final[used] = into[len(distinct) :]
-        recode = partial(recode, folds=into[of_folds])
-        units = chain(recode(self._units(layer), into), recode(shape_units, final))
-        longer = chain(recode(self._suffixes(layer, only), into), recode(self._suffixes(of_shapes, only), final))
-        return items, chain(_only(units, only), longer)
-
-    def _matrix(self) -> Ints:
-        """Return for each weight how often its windows count more than once, and how often at each target."""
-        column = {target: place for place, target in enumerate(self.targets, 1)}
-        matrix = np.zeros((len(self.weights), 1 + len(column)), dtype=np.int64)
-        for row, (of_all, at_targets) in enumerate(self.weights):
-            matrix[row, 0] = of_all - 1
-            for target, times in at_targets:
-                matrix[row, column[target]] = times
-        return matrix
-
-    def _batches(self) -> Iterator[Batch]:
-        for which, (items, documents, special, usual, fold) in enumerate(self.sizes):
-            parts = np.split(self.spool.read(which), np.cumsum([items, documents, special, special]))
-            codes, lengths, special_windows, weight, document = parts
-            named = fold if self.settings.folds else None
-            yield Batch(codes, lengths, special_windows, weight, document, usual, self.settings.n, named)
+        items, codes = build_vocabulary(names)
+        layers, folds = [Layer("item", items, codes, codes)], codes[: self.settings.folds]
+        units, final = [self._units(layers[0])], {"item": np.arange(len(items), dtype=np.int32)}
+        if self.settings.shape is not None:
+            shapes, of_shapes = build_vocabulary(pa.concat_arrays(shapes_of(names, self.settings.shape)))
+            layers.append(Layer("shape", shapes, of_shapes[len(names) :], of_shapes[: len(names)]))
+            counted = list(self._units(layers[1]))
+            units.append(iter(counted))
+            nearest = 0 if self.settings.side == "right" else -1
+            used = np.unique(np.concatenate([part.keys[:, nearest] for part in counted]))
+            items, into = build_vocabulary(pa.concat_arrays([items, shapes.take(pa.array(used))]))
+            final = {"item": into, "shape": np.zeros(len(shapes), dtype=np.int32)}
+            final["shape"][used] = into[-len(used) :]
+            folds = into[folds]
+        wanted = (part for part in chain(*units) if only in (None, part.span) and len(part))
+        longer = chain.from_iterable(self._suffixes(layer, only) for layer in layers)
+        return items, _recode(chain(wanted, longer), final, folds, self.settings.side)
 
     def _units(self, layer: Layer) -> Iterator[SpanRows]:
-        """Count the units, as much of the vocabulary at a time as memory allows."""
-        if self.settings.documents:
-            return self._spread(layer, unit_spans(self.settings.n, layer.name))
-        weights, folds = self._matrix(), max(self.settings.folds, 1)
-        most_codes = max(self.memory_limit // 6 // (8 * folds * (weights.shape[1] + 2)), SMALLEST_RANGE)
-        if not self.settings.folds:
-            return count_units(self._batches, layer, self.settings, weights, most_codes)
-
-        def of_fold(fold: int) -> Iterator[Batch]:
-            return (batch for batch in self._batches() if batch.fold == fold)
-
-        counted = (
-            count_units(partial(of_fold, fold), layer, self.settings, weights, most_codes) for fold in range(folds)
+        """Count the units, by tables of the values of all codes where these are small enough, else by ranges."""
+        spans, folds = unit_spans(self.settings.n, layer.name), max(self.settings.folds, 1)
+        size = 8 * len(layer.names) * folds * (self.increments.shape[1] + 2)
+        at_a_time = self.memory_limit // 6 // size
+        if self.settings.documents or not at_a_time:
+            return chain.from_iterable(self._by_ranges(layer, span, [1]) for span in spans)
+        parts = (spans[first : first + at_a_time] for first in range(0, len(spans), at_a_time))
+        return chain.from_iterable(
+            count_units(some, self.settings, self._batches(), layer, self.increments) for some in parts
         )
-        return (_with_folds(parts, self.settings.side) for parts in zip(*counted, strict=True))
 
     def _suffixes(self, layer: Layer, only: Span | None) -> Iterator[SpanRows]:
         """Count the suffixes of two and more items or shapes, or only one of them."""
         spans = [span for span in self.settings.stored if span.layer == layer.name and span.width > 1]
         wanted = [span for span in spans if only in (None, span)]
-        if not wanted:
-            return iter(())
-        if self.settings.documents:
-            return self._spread(layer, wanted)
-        longest = max(wanted, key=lambda span: span.width)
-        lengths = {span.width + bool(self.settings.folds) for span in wanted}
-        return add_up_suffixes(self._count_ranges(layer, longest), lengths, self.settings.n, self.settings.side)
+        if self.settings.documents:  # a document of a shorter suffix may be one of several longer ones
+            return chain.from_iterable(self._by_ranges(layer, span, [span.width]) for span in wanted)
+        return self._by_ranges(layer, wanted[-1], [span.width for span in wanted]) if wanted else iter(())
 
-    def _spread(self, layer: Layer, spans: Iterable[Span]) -> Iterator[SpanRows]:
-        """Count spans with their document frequencies; a document is one more part of a key, and then added up."""
-        for span in spans:
-            add_sums = partial(with_document_frequencies, sizes=self.document_sizes, side=self.settings.side)
-            of_documents = map(add_sums, self._count_ranges(layer, span))
-            lengths = {span.width + bool(self.settings.folds)}
-            yield from add_up_suffixes(of_documents, lengths, self.settings.n, self.settings.side)
-
-    def _count_ranges(self, layer: Layer, span: Span) -> Iterator[SpanRows]:
-        """Count a span range by range."""
-        ranges = (
-            partial(count_windows, span, self.settings.side, *windows)
-            for windows in self._ranges(layer, span, self._matrix())
-        )
-        return in_threads(ranges, self.threads)
-
-    def _ranges(self, layer: Layer, span: Span, weights: Ints) -> Iterator[tuple[Codes, Ints]]:
-        """Yield the windows of a span range by range, and what they weigh."""
-
-        def pieces() -> Iterator[Codes]:
-            return (windows_of(batch, layer, self.settings, span) for batch in self._batches())
-
-        first = span.stop - 1 if self.settings.side == "left" else span.start
-        codes = layer.nearest_codes if first == self.settings.nearest else layer.codes
+    def _by_ranges(self, layer: Layer, span: Span, widths: Iterable[int]) -> Iterator[SpanRows]:
+        """Count a span range by range of the nearest item, and add up its rows to those of shorter suffixes."""
+        nearest = span.stop - 1 if self.settings.side == "left" else span.start
         sizes = np.zeros(len(layer.names), dtype=np.int64)
-        for batch in self._batches():
-            sizes += np.bincount(codes[batch.codes[batch.starts() + first]], minlength=len(sizes))
-        columns = int(weights.shape[1]) * (4 if self.settings.documents else 1)
-        windows, needed = sum(self.windows.values()), 20 * span.width + 8 * columns + 48
-        capacity = max(self.memory_limit // 8 // self.threads // needed, SMALLEST_RANGE, windows // MOST_RANGES)
-        return self._cut(pieces, sizes, 0, capacity, weights)
+        for columns in self._pieces(layer, Span(layer.name, nearest, nearest + 1)):
+            np.add.at(sizes, columns[0], 1)
+        values = self.increments.shape[1] * (4 if self.settings.documents else 1)
+        needed = 20 * span.width + 8 * values + 48
+        capacity = max(self.memory_limit // 8 // self.threads // needed, SMALLEST_RANGE, self.windows // MOST_RANGES)
+        jobs = self._cut(span, partial(self._pieces, layer, span), sizes, 0, capacity)
+        rows = in_threads(jobs, self.threads)
+        if self.settings.documents:
+            rows = (with_document_frequencies(part, self.document_sizes, self.settings.side) for part in rows)
+        lengths = {width + bool(self.settings.folds) for width in widths}
+        return add_up_suffixes(rows, lengths, self.settings.n, self.settings.side)
 
-    def _cut(
-        self, pieces: Pieces, sizes: Ints, column: int, capacity: int, weights: Ints
-    ) -> Iterator[tuple[Codes, Ints]]:
-        """Cut windows into ranges of a column's codes, of `sizes` windows; a frequent code by the next column."""
+    def _pieces(self, layer: Layer, span: Span) -> Iterator[Codes]:
+        """Yield the columns of all windows, batch by batch."""
+        return (window_columns(batch, layer, self.settings, span) for batch in self._batches())
+
+    def _cut(self, span: Span, pieces: Pieces, sizes: Ints, column: int, capacity: int) -> Iterator[Counting]:
+        """Cut windows into ranges of a column's codes, of `sizes` windows; a frequent code by the next column.
+
+        Yields a job for each range, which counts its rows.
+        """
         bounds = _bounds(sizes, min(capacity, max(RANGE, int(sizes.sum()) // MOST_RANGES)))
         range_of = np.repeat(np.arange(len(bounds) - 1, dtype=np.uint16), np.diff(bounds))
         spool = Spool(self.memory_limit // 16, self.beside)
@@ -317,62 +288,28 @@ class Corpus:
             order = np.argsort(of_window, kind="stable")
             spool.append(piece.take(order, axis=1))
             cuts.append(np.searchsorted(of_window[order], np.arange(len(bounds))))
+        count = partial(count_span, span, self.settings.side, increments=self.increments)
         ends = np.cumsum(sizes)[bounds[1:] - 1]
         for which, windows in enumerate(np.diff(ends, prepend=0).tolist()):
             parts = [(piece, cut[which], cut[which + 1]) for piece, cut in enumerate(cuts)]
-            in_range = partial(_read_parts, spool, [part for part in parts if part[1] < part[2]])
-            if windows <= capacity:
-                if windows:
-                    yield np.concatenate(list(in_range()), axis=1), weights
-            elif column + 1 < len(piece) - 1:
-                further = np.concatenate([part[column + 1] for part in in_range()])
-                further_sizes = np.bincount(further, minlength=len(sizes))
-                yield from self._cut(in_range, further_sizes, column + 1, capacity, weights)
-            else:
-                yield _joined(in_range(), weights)
+            in_range = partial(map, lambda part: spool.read(*part), [part for part in parts if part[1] < part[2]])
+            if 0 < windows <= capacity:
+                yield partial(count, np.concatenate(list(in_range()), axis=1))
+            elif windows and column + 2 < len(piece):  # the last one is the class
+                further = np.bincount(np.concatenate([part[column + 1] for part in in_range()]))
+                yield from self._cut(span, in_range, further, column + 1, capacity)
+            elif windows:  # all of them are equal
+                rows = [count(part) for part in in_range()]
+                yield partial(SpanRows, span, rows[0].keys, np.sum([part.values for part in rows], axis=0))
         spool.close()
 
 
-def _only(parts: Iterable[SpanRows], only: Span | None) -> Iterator[SpanRows]:
-    """Yield the rows of all spans, or only of one."""
-    return (part for part in parts if only in (None, part.span) and len(part))
-
-
-def _recode(parts: Iterable[SpanRows], codes: Codes, side: str, folds: Codes) -> Iterator[SpanRows]:
-    """Yield rows with other codes, of items and of folds."""
+def _recode(parts: Iterable[SpanRows], codes: Mapping[str, Codes], folds: Codes, side: str) -> Iterator[SpanRows]:
+    """Yield rows with other codes, of the items or shapes and of the folds after them."""
     for part in parts:
-        if not len(folds):
-            yield SpanRows(part.span, codes[part.keys], part.values)
-            continue
-        keys = np.empty_like(part.keys)
-        before, after = from_boundary(part.keys, side), from_boundary(keys, side)
-        after[:, :-1], after[:, -1] = codes[before[:, :-1]], folds[before[:, -1]]
-        yield SpanRows(part.span, keys, part.values)
-
-
-def _with_folds(parts: Sequence[SpanRows], side: str) -> SpanRows:
-    """Put the rows of one span in all folds together."""
-    fold = np.repeat(np.arange(len(parts), dtype=np.int32), [len(part) for part in parts])
-    rows = join_rows(parts[0].span, parts, 0)
-    order = np.argsort(rows.keys[:, 0], kind="stable")
-    keys = from_boundary(np.column_stack([rows.keys[:, 0], fold]), side)
-    return SpanRows(rows.span, np.ascontiguousarray(keys[order]), rows.values[order])
-
-
-def _read_parts(spool: Spool, parts: Sequence[tuple[int, int, int]]) -> Iterator[Codes]:
-    return (spool.read(*part) for part in parts)
-
-
-def _joined(pieces: Iterable[Codes], weights: Ints) -> tuple[Codes, Ints]:
-    """Make one window of many that are the same, with what all of them weigh."""
-    total = np.zeros(weights.shape[1], dtype=np.int64)
-    for piece in pieces:
-        total += np.bincount(piece[-1], minlength=len(weights)) @ weights
-        total[0] += piece.shape[1]
-        window = piece[:, :1].copy()
-    total[0] -= 1
-    window[-1] = 1
-    return window, np.stack([np.zeros_like(total), total])
+        keys, width = from_boundary(part.keys, side), part.span.width
+        after = np.hstack([codes[part.span.layer][keys[:, :width]], folds[keys[:, width:]]])
+        yield SpanRows(part.span, np.ascontiguousarray(from_boundary(after, side)), part.values)
 
 
 def _bounds(sizes: Ints, capacity: int) -> Ints:

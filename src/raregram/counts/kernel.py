@@ -1,17 +1,16 @@
 """The counting kernel: encoded windows -> rows of a count table. Pure: no state, no files.
 
-Units need no work window by window: from one position to the next, a document loses its first item and gains the one
-after its last, so one frequency count and the ends of the documents give all positions. The windows of a longer span
-are sorted by its items, so that equal ones are neighbours; the rows come out in their final order. Only the longest
-suffixes are counted, since the others add them up.
+A window is n items of a document. Its columns are the codes of the items of a span, from the boundary outwards, then
+its fold and its document where these are counted, and last its class. The class says what a window adds to the values
+of its row: `increments[class]` (classes, values), whose first column is 1 for all windows of a text.
 
-A window counts once unless its weight says otherwise: `weights[w, 0]` is how often a window of the weight w counts
-beyond that, and `weights[w, 1:]` how often at each target. Weight 0 is that of most windows: once, and at no target.
+Windows are sorted by all columns but the class, so that equal ones are neighbours. For single items that is not
+needed, as long as there is memory for the values of all codes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from raregram.counts.rows import SpanRows, from_boundary, stored_spans
-from raregram.counts.sorting import Order, group_rows
+from raregram.counts.sorting import group_rows
 from raregram.counts.spans import LayerName, Span, parse_spans, shape_name
 from raregram.counts.table import Ints, counts_header
 from raregram.errors import ParameterError, must_be
@@ -101,26 +100,23 @@ class Batch:
 
     codes: Codes  # (items of all documents, one after the other)
     lengths: Codes  # (documents,)
-    special: Codes  # (windows with another weight than most,) where each begins in `codes`, in order
-    weight: Codes  # (windows with another weight than most,)
     document: Codes  # (documents,) which document each is, since a long one comes in pieces
-    usual: int  # the weight of all other windows
+    fold: Codes  # (documents,) 0 if there are no folds
+    marked: Codes  # windows of another class than the default one, in order,
+    marked_class: Codes  # and their classes
+    default_class: int
     n: int
-    fold: int | None = None  # of all documents; None: there are no folds
 
-    def starts(self) -> Ints:
-        """Return where each window begins in `codes`."""
-        return window_starts(self.lengths, self.n)
+    def per_window(self, of_document: Codes) -> Codes:
+        """Return the value of every window, given that of each document."""
+        return np.repeat(of_document, self.lengths - (self.n - 1))
 
-    def weights(self, starts: Ints) -> Codes:
-        """Return the weight of every window."""
-        weight = np.full(len(starts), self.usual, dtype=np.int32)
-        weight[np.searchsorted(starts, self.special)] = self.weight
-        return weight
-
-    def documents(self) -> Codes:
-        """Return the document of every window."""
-        return np.repeat(self.document, self.lengths - (self.n - 1))
+    def window_class(self) -> Codes:
+        """Return the class of every window."""
+        windows = int(self.lengths.sum(dtype=np.int64)) - len(self.lengths) * (self.n - 1)
+        window_class = np.full(windows, self.default_class, dtype=np.int32)
+        window_class[self.marked] = self.marked_class
+        return window_class
 
 
 @dataclass(frozen=True)
@@ -133,100 +129,75 @@ class Layer:
     nearest_codes: Codes  # (items,) the same next to the boundary, where a shape has more detail
 
 
-def count_units(
-    batches: Callable[[], Iterable[Batch]], layer: Layer, settings: CountSettings, weights: Ints, most_codes: int
-) -> Iterator[SpanRows]:
-    """Yield the rows of the units, position by position; `most_codes` of the items or shapes at a time."""
-    usual = sorted({batch.usual for batch in batches()}) or [0]  # a fold may have no documents
-    totals = {weight: np.zeros(len(layer.names), dtype=np.int64) for weight in usual}  # at the position k
-    for k in range(settings.n):
-        for batch in batches():
-            if k == 0:
-                _tally(totals[batch.usual], layer.codes[batch.codes[batch.starts()]], 1)
-                continue
-            first = np.cumsum(batch.lengths, dtype=np.int64) - batch.lengths
-            _tally(totals[batch.usual], layer.codes[batch.codes[first + (k - 1)]], -1)
-            _tally(totals[batch.usual], layer.codes[batch.codes[first + batch.lengths - settings.n + k]], 1)
-        codes, sums = layer.codes, totals
-        if k == settings.nearest and layer.nearest_codes is not layer.codes:
-            codes, sums = layer.nearest_codes, {weight: np.zeros_like(total) for weight, total in totals.items()}
-            for batch in batches():
-                _tally(sums[batch.usual], codes[batch.codes[batch.starts() + k]], 1)
-        for start in range(0, len(layer.names), most_codes):
-            some = {weight: total[start : start + most_codes] for weight, total in sums.items()}
-            seen, values = _unit_values(batches(), k, codes, start, some, weights)
-            yield SpanRows(Span(layer.name, k, k + 1), (seen + start).astype(np.int32)[:, None], values)
-
-
-def _unit_values(
-    batches: Iterable[Batch], k: int, codes: Codes, start: int, totals: Mapping[int, Ints], weights: Ints
-) -> tuple[Ints, Ints]:
-    """Return which items or shapes from a code on are at a position, and their frequencies.
-
-    `totals` has how often each is there in all windows of the batches with one usual weight.
-    """
-    once = np.eye(1, weights.shape[1], dtype=np.int64)
-    values = sum(total[:, None] * (once + weights[weight]) for weight, total in totals.items())
-    assert isinstance(values, np.ndarray)
-    for batch in batches:
-        more = weights[batch.weight] - weights[batch.usual]
-        rows, columns = np.nonzero(more)
-        code = codes[batch.codes[batch.special[rows] + k]].astype(np.int64) - start
-        inside = (code >= 0) & (code < len(values))
-        np.add.at(values.reshape(-1), (code * weights.shape[1] + columns)[inside], more[rows, columns][inside])
-    seen = np.flatnonzero(values[:, 0])
-    return seen, values[seen]
-
-
-def _tally(counts: Ints, found: Codes, times: int) -> None:
-    """Count codes, `times` each."""
-    if 4 * len(found) < len(counts):
-        np.add.at(counts, found, times)
-    else:
-        counts += times * np.bincount(found, minlength=len(counts))
-
-
-def windows_of(batch: Batch, layer: Layer, settings: CountSettings, span: Span) -> Codes:
-    """Return the codes of a span, from the boundary on, in all windows, and the weights of these.
-
-    The result is (width + 1, windows). With folds, the fold comes between codes and weights, and with document
-    frequencies the document does, too.
-    """
-    starts, codes = batch.starts(), layer.codes[batch.codes]
-    further = (batch.fold is not None) + settings.documents
-    found = np.empty((span.width + further + 1, len(starts)), dtype=np.int32)
+def window_columns(batch: Batch, layer: Layer, settings: CountSettings, span: Span) -> Codes:
+    """Return the columns of all windows: items from the boundary outwards, fold and document if counted, class."""
+    starts = window_starts(batch.lengths, settings.n)
+    further = [batch.per_window(batch.fold)] if settings.folds else []
+    further += [batch.per_window(batch.document)] if settings.documents else []
+    further.append(batch.window_class())
+    columns = np.empty((span.width + len(further), len(starts)), dtype=np.int32)
     positions = range(span.start, span.stop)
-    for row, position in enumerate(reversed(positions) if settings.side == "left" else positions):
-        of_layer = layer.nearest_codes[batch.codes] if position == settings.nearest else codes
-        of_layer.take(starts + position, out=found[row])
-    if batch.fold is not None:
-        found[span.width] = batch.fold
-    if settings.documents:
-        found[-2] = batch.documents()
-    found[-1] = batch.weights(starts)
-    return found
+    for column, position in enumerate(reversed(positions) if settings.side == "left" else positions):
+        codes = layer.nearest_codes if position == settings.nearest else layer.codes
+        columns[column] = codes[batch.codes[starts + position]]
+    columns[span.width :] = further
+    return columns
 
 
-def count_windows(span: Span, side: str, windows: Codes, weights: Ints) -> SpanRows:
-    """Return the rows of a span from its windows, which come as from `windows_of`."""
-    order, heads, keys = group_rows(windows[:-1])
-    weight = windows[-1].take(order)
-    special = np.flatnonzero(weight)
-    group = np.searchsorted(heads, special, side="right") - 1
-    sizes = np.diff(heads, append=len(order))
-    in_text_order = np.ascontiguousarray(from_boundary(keys, side))
-    return SpanRows(span, in_text_order, _frequencies(sizes, group, weights[weight[special]]))
+def count_span(span: Span, side: str, columns: Codes, increments: Ints) -> SpanRows:
+    """Return the rows of a span from the columns of its windows."""
+    order, heads, keys = group_rows(columns[:-1])
+    values = np.zeros((len(heads), increments.shape[1]), dtype=np.int64)
+    row = np.repeat(np.arange(len(heads)), np.diff(heads, append=len(order)))
+    add_windows(values, row, columns[-1].take(order), increments)
+    return SpanRows(span, np.ascontiguousarray(from_boundary(keys, side)), values)
 
 
-def _frequencies(sizes: Order, group: npt.NDArray[Any], more: Ints) -> Ints:
-    """Return the frequencies of groups of windows, in all and at each target: (groups, 1 + targets).
+def count_units(
+    spans: Sequence[Span], settings: CountSettings, batches: Iterable[Batch], layer: Layer, increments: Ints
+) -> Iterator[SpanRows]:
+    """Yield the rows of spans of one item, with or without a fold, by tables of the values of all codes."""
+    folds = max(settings.folds, 1)
+    values = np.zeros((len(spans), len(layer.names) * folds, increments.shape[1]), dtype=np.int64)
+    for batch in batches:
+        fold, starts = np.repeat(batch.fold, batch.lengths), window_starts(batch.lengths, settings.n)
+        rows = layer.codes[batch.codes].astype(np.int64) * folds + fold
+        nearest_rows = layer.nearest_codes[batch.codes].astype(np.int64) * folds + fold
+        of_default, of_marked = np.delete(starts, batch.marked), starts[batch.marked]
+        for span, sums in zip(spans, values, strict=True):
+            row = (nearest_rows if span.start == settings.nearest else rows)[span.start :]
+            _add_same(sums, row.take(of_default), increments[batch.default_class])
+            np.add.at(sums, row.take(of_marked), increments[batch.marked_class])
+    for span, sums in zip(spans, values, strict=True):
+        seen = np.flatnonzero(sums[:, 0])
+        keys = np.column_stack([seen // folds, seen % folds] if settings.folds else [seen]).astype(np.int32)
+        yield SpanRows(span, np.ascontiguousarray(from_boundary(keys, settings.side)), sums[seen])
 
-    Args:
-        sizes: how many windows each group has.
-        group: of each window with a weight,
-        more: and what it counts beyond once.
+
+def add_windows(values: Ints, row: npt.NDArray[Any], window_class: Codes, increments: Ints) -> None:
+    """Add the increments of windows to the values (rows, columns), given the row and the class of each window.
+
+    >>> values = np.zeros((2, 2), np.int64)
+    >>> add_windows(values, np.array([0, 1, 1]), np.array([0, 1, 0]), np.array([[1, 0], [1, 1]]))
+    >>> values.tolist()
+    [[1, 0], [2, 1]]
     """
-    values = np.zeros((len(sizes), more.shape[1]), dtype=np.int64)
-    values[:, 0] = sizes
-    np.add.at(values, group, more)
-    return values
+    most, others = most_frequent(window_class)
+    _add_same(values, np.delete(row, others), increments[most])
+    np.add.at(values, row[others], increments[window_class[others]])
+
+
+def most_frequent(window_class: Codes) -> tuple[int, npt.NDArray[np.intp]]:
+    """Return the class that most windows have, and the windows of other classes.
+
+    >>> most_frequent(np.array([2, 2, 0, 2]))
+    (2, array([2]))
+    """
+    most = int(np.bincount(window_class).argmax())
+    return most, np.flatnonzero(window_class != most)
+
+
+def _add_same(values: Ints, row: npt.NDArray[Any], increment: Ints) -> None:
+    """Add windows of one class, which nearly all are: one number at many places is added ten times as fast."""
+    for column in np.flatnonzero(increment).tolist():
+        np.add.at(values[:, column], row, increment[column])

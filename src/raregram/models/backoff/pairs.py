@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from raregram.counts.sorting import sort_further
+from raregram.counts.sorting import group_rows
 from raregram.text.vocabulary import ABSENT
 
 Ints = npt.NDArray[np.int64]
@@ -40,7 +40,7 @@ class PairTable:
         codes = parents.astype(np.uint64) * np.uint64(width) + items.astype(np.uint64)
         bits = max(len(codes).bit_length(), 1)
         bucket = _bucket(codes, bits)
-        order = sort_further(bucket)
+        order, *_ = group_rows(bucket[None])
         begins = np.zeros((1 << bits) + 1, dtype=np.int32)
         np.cumsum(np.bincount(bucket, minlength=1 << bits), out=begins[1:])
         small = not len(codes) or int(codes.max()) < 2**32
