@@ -1,6 +1,6 @@
 """The back-off estimator: from single items to ever longer suffixes, each shrunk towards a simpler estimate.
 
-The estimate of a context is a sum of logarithms:
+The estimate of a context is a sum of logarithms, which docs/theory.md derives:
 
     log r(x) = tempered units + corrections by suffixes of shapes + corrections by suffixes of items
 
@@ -18,21 +18,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from raregram.counts.rows import SpanRows, from_boundary, row_bytes
-from raregram.counts.spans import LayerName, Span, span_order, unit_spans
+from raregram.counts.rows import SpanRows, from_boundary, join_rows
+from raregram.counts.spans import LayerName, Span, unit_spans
 from raregram.counts.table import Counts, compact
 from raregram.models import ratios
 from raregram.models.backoff import prune
-from raregram.models.backoff.pairs import PairTable
 from raregram.models.backoff.parameters import BackoffParameters, Spans, found_in, temper
 from raregram.models.backoff.prune import Step
-from raregram.models.backoff.trie import Columns, Suffixes, Trace, Trie, Units, look_up
+from raregram.models.backoff.suffixes import Columns, Suffixes, Trace
 from raregram.models.backoff.variance import backoff_variance, unit_variances
 from raregram.models.base import BLOCK, Estimator, Facts, ModelRows, Options, Parameters, Settings
 from raregram.models.explain import Term
@@ -43,30 +42,21 @@ from raregram.text.shapes import shape_function, shapes_of
 from raregram.text.vocabulary import ABSENT, MISSING, Codes, build_vocabulary, encode_items
 
 
-class UnitTables(NamedTuple):
-    """What single items and single shapes say at each distance: tempered log ratios, and the index of frequencies."""
-
-    item_index: Index  # (n, codes)
-    log: Floats  # (n, codes)
-    shape_index: Index  # (n, shapes + 1)
-    shape_log: Floats  # (n, shapes + 1)
-    correction: Floats  # (codes,) by the suffix of one item,
-    shape_correction: Floats  # (shapes + 1,) and of one shape
-    nearest: Floats  # (codes,) the log ratio next to the boundary with both corrections
-
-
 @dataclass(frozen=True, eq=False)
 class Backoff(Estimator):
     """The back-off estimator.
 
-    Behind the codes of `items` follow codes for other items of a known shape, one for each of `shapes.names`; the
-    last one is for the rest.
+    After the codes of `items` follow codes for other items of a known shape, one for each of `shapes`; the last code
+    is for the rest.
     """
 
-    words: Trie
-    shapes: Trie
-    anywhere: Index  # (items + 1,) of the frequencies of each item at any position
+    shapes: pa.Array  # string, distinct, in byte order
     shape_codes: npt.NDArray[np.unsignedinteger[Any]]  # (2, codes) next to the boundary, and elsewhere
+    anywhere: Index  # (codes,) of the frequencies of each item at any position,
+    item_index: Index  # (n, codes) of those at each distance from the boundary
+    shape_index: Index  # (n, shapes + 1) and of those of each shape
+    item_suffixes: Suffixes
+    shape_suffixes: Suffixes
 
     name = "backoff"
     Params = BackoffParameters
@@ -123,7 +113,7 @@ class Backoff(Estimator):
     def build(cls, settings: Settings, items: pa.Array, rows: Mapping[Span, SpanRows]) -> Backoff:
         """Make an estimator from rows, without suffixes that cannot be reached from a shorter one."""
         estimator, steps = cls.assemble(settings, items, rows)
-        reached = {span: step.parent >= 0 for span, step in steps.items()}
+        reached = {span: step.parent != ABSENT for span, step in steps.items() if span in rows}
         if all(map(np.all, reached.values())):
             return estimator
         kept = {span: part[reached[span]] if span in reached else part for span, part in rows.items()}
@@ -134,108 +124,111 @@ class Backoff(Estimator):
         cls, settings: Settings, items: pa.Array, rows: Mapping[Span, SpanRows]
     ) -> tuple[Backoff, dict[Span, Step]]:
         """Make an estimator from rows with f_nu, f_de and selected; return also the steps of all suffixes."""
-        n, spans = settings.n, Spans.of(settings)
+        spans, distances = Spans.of(settings), range(settings.n)
+        rows = {span: rows.get(span, join_rows(span, [], columns=3)) for span in spans.all()}
         words, of_words = compact(items, [part for span, part in rows.items() if span.layer != "shape"])
         shapes, of_shapes = compact(items, [part for span, part in rows.items() if span.layer == "shape"])
         parts = [*of_words, *of_shapes]
-        frequencies, index = pool(np.concatenate([np.empty((0, 3), np.int64), *(part.values for part in parts)]))
-        bounds = np.cumsum([len(part) for part in parts], dtype=np.intp)[:-1]
-        coded = {part.span: (part, own) for part, own in zip(parts, np.split(index, bounds), strict=False)}
+        frequencies, index = pool(np.concatenate([part.values for part in parts]))
+        of_parts = np.split(index, np.cumsum([len(part) for part in parts])[:-1])
+        coded = {
+            part.span: (from_boundary(part.keys, settings.side), own)
+            for part, own in zip(parts, of_parts, strict=True)
+        }
 
-        def units(names: pa.Array, layer: LayerName) -> Trie:
-            none = SpanRows(spans.anywhere, np.empty((0, 1), np.int32), np.empty((0, 3), np.int64)), index[:0]
-            found = [coded.get(spans.unit(distance, layer), none) for distance in range(n)]
-            return Trie(names, tuple(Units.build(part.keys[:, 0], own, len(names)) for part, own in found))
+        def by_code(span: Span, size: int) -> Index:
+            table = np.zeros(size, dtype=index.dtype)
+            if span in coded:
+                keys, own = coded[span]
+                table[keys[:, 0]] = own
+            return table
 
-        anywhere = np.zeros(len(words) + 1, dtype=index.dtype)
-        if spans.anywhere in coded:
-            part, own = coded[spans.anywhere]
-            anywhere[part.keys[:, 0]] = own
-        shape_codes = _shape_codes(words, shapes, settings.params.shape)
-        tries = units(words, "item"), units(shapes, "shape")
-        estimator = cls(settings, words, frequencies, *tries, anywhere, shape_codes)
-        steps: dict[Span, Step] = {}
-        estimator._grow(estimator.shapes, "shape", coded, steps)
-        estimator._grow(estimator.words, "item", coded, steps)
-        return estimator, steps
+        num_shapes, num_codes = len(shapes) + 1, len(words) + len(shapes) + 1
+        estimator = cls(
+            settings,
+            words,
+            frequencies,
+            shapes,
+            _shape_codes(words, shapes, settings.params.shape),
+            by_code(spans.anywhere, num_codes),
+            np.stack([by_code(spans.unit(distance), num_codes) for distance in distances]),
+            np.stack([by_code(spans.unit(distance, "shape"), num_shapes) for distance in distances]),
+            Suffixes(num_codes),
+            Suffixes(num_shapes),
+        )
+        return estimator, estimator._grow("shape", coded) | estimator._grow("item", coded)
 
-    def _grow(
-        self, trie: Trie, layer: LayerName, rows: Mapping[Span, tuple[SpanRows, Index]], steps: dict[Span, Step]
-    ) -> None:
-        """Add the suffixes to a trie, shorter ones first; that of shapes has to be grown before that of items.
-
-        A shape is treated as an unknown item of that shape, which no item or longer shape has corrected yet.
-        """
-        p, units, offset = self.settings.params, self.units, len(self.items) if layer == "shape" else 0
-        row_of_node = np.arange(len(trie.names))
-        estimate, total = units.nearest[row_of_node + offset], np.zeros(len(trie.names))  # of each node
-        for span in Spans.of(self.settings).suffixes(layer):
-            if span not in rows:
-                continue
-            part, index = rows[span]
-            columns = self._columns(part.keys)
-            parent = trie.nodes(columns[:-1])
-            reached = np.flatnonzero(parent >= 0)
-            steps[span] = step = Step(np.full(len(part), -1), np.zeros(len(part)), np.zeros(len(part)))
-            if not len(reached):
-                continue
-            node, columns = parent[reached], [column[reached] + offset for column in columns]
-            prior = estimate[node] + units.log[len(columns) - 1].take(columns[-1])
-            prior += self.shapes.corrections(self._shape_columns(columns), len(columns))[1][-1]
-            correction = self.correction(prior, index[reached], p.unit_lam if layer == "shape" else p.lam)
-            step.parent[reached], step.prior[reached], step.correction[reached] = row_of_node[node], prior, correction
-            pairs, order = PairTable.build(node, columns[-1] - offset, len(trie.names))
-            estimate, total = (prior + correction)[order], (total[node] + correction)[order]
-            row_of_node = reached[order]
-            trie.suffixes.append(Suffixes(pairs, index[reached][order], total.astype(np.float32)))
-
-    def correction(self, prior: Floats, index: Index, lam: float) -> Floats:
-        """Return log(r / r0) of suffixes, given log r0 and the index of their frequencies."""
-        r0 = ratios.from_log(prior)
-        return ratios.log_on_grid(self._shrink(r0, index, lam) / r0, grid=ratios.COARSE_GRID)
+    def _grow(self, layer: LayerName, coded: Mapping[Span, tuple[npt.NDArray[np.int32], Index]]) -> dict[Span, Step]:
+        """Walk outwards: what is known of a suffix is the shorter one, the last item and, of items, their shapes."""
+        p, spans, steps = self.settings.params, Spans.of(self.settings), {}
+        suffixes, units, first = self.item_suffixes, self.unit_logs[0], self.item_index[0]
+        longest, lam = p.longest, p.lam
+        if layer == "shape":
+            suffixes, units, first = self.shape_suffixes, self.unit_logs[1], self.shape_index[0]
+            longest, lam = p.longest_shapes, p.unit_lam
+        log_r = np.zeros(suffixes.size)
+        for length in range(1, longest + 1):
+            span = spans.suffix(length, layer)
+            keys, index = coded[span] if length > 1 else (np.arange(suffixes.size)[:, None], first)
+            *shorter, item = columns = list(np.ascontiguousarray(keys.T, dtype=np.intp))
+            parent = suffixes.nodes(shorter) if shorter else item
+            log_r0 = log_r[parent] + units[length - 1].take(item)
+            if layer == "item" and length <= p.longest_shapes:
+                node = self.shape_suffixes.nodes(self._shape_columns(columns))
+                log_r0 += self.shape_suffixes.levels[length - 1].correction[node]
+            r0 = ratios.from_log(log_r0)
+            correction = ratios.log_on_grid(self._ridge(r0, index, lam) / r0, grid=ratios.COARSE_GRID)
+            suffixes.append(parent, item, index, correction)
+            log_r = log_r0 + correction
+            if length > 1:
+                steps[span] = Step(log_r0, correction, parent)
+        return steps
 
     def _unit_logs(self, distance: int) -> tuple[Floats, Floats, Floats]:
         """Return the tempered log ratios of shapes, of items at any position, and of items at a distance.
 
         Each is shrunk towards the one before: (shapes + 1,), (codes,), (codes,).
         """
-        s, p, shape = self.settings, self.settings.params, self.shape_codes[min(distance, 1)]
-        power, known = temper(p.tau, distance), np.minimum(np.arange(self.num_codes), len(self.items))
-        index = self.words.units[distance].table()[known]
+        s, p, index = self.settings, self.settings.params, self.item_index[distance]
+        power = temper(p.tau, distance)
         if not p.longest_shapes:
             f_nu, f_de = self.frequencies.of(index)
-            log_unit = ratios.log_on_grid(ratios.unit(f_nu, s.n_nu, f_de, s.n_de, p.unit_lam), power)
-            return np.zeros(len(self.shapes.names) + 1), np.zeros(len(index)), np.where(index > 0, log_unit, 0.0)
-        of_shape = self._shrink(1.0, self.shapes.units[distance].table(), p.unit_lam)
-        anywhere = self._shrink(of_shape[shape], self.anywhere[known], p.lam, positions=s.n)
-        here = self._shrink(anywhere, index, p.unit_lam)
-        return (
-            ratios.log_on_grid(of_shape, power),
-            ratios.log_on_grid(anywhere, power),
-            ratios.log_on_grid(here, power),
-        )
+            here = ratios.log_on_grid(ratios.unit(f_nu, s.n_nu, f_de, s.n_de, p.unit_lam), power)
+            return np.zeros(len(self.shapes) + 1), np.zeros(len(index)), np.where(index > 0, here, 0.0)
+        shape = self._ridge(1.0, self.shape_index[distance], p.unit_lam)
+        anywhere = self._ridge(shape[self._shape_of(distance)], self.anywhere, p.lam, positions=s.n)
+        here = self._ridge(anywhere, index, p.unit_lam)
+        of_shape, of_item, at_distance = (ratios.log_on_grid(ratio, power) for ratio in (shape, anywhere, here))
+        return of_shape, of_item, at_distance
 
     @cached_property
-    def units(self) -> UnitTables:
-        """What all items and shapes say by themselves."""
-        p, known = self.settings.params, np.minimum(np.arange(self.num_codes), len(self.items))
-        index = np.stack([units.table()[known] for units in self.words.units])
-        shape_index = np.stack([units.table() for units in self.shapes.units])
+    def unit_logs(self) -> tuple[Floats, Floats]:
+        """The tempered log ratios of all codes, (n, codes), and of all shapes, (n, shapes + 1)."""
         logs = [self._unit_logs(distance) for distance in range(self.settings.n)]
-        log, shape_log = np.stack([here for *_, here in logs]), np.stack([of_shape for of_shape, *_ in logs])
-        correction, shape_correction = np.zeros(len(known)), np.zeros(shape_log.shape[1])
-        if p.longest_shapes:
-            shape_correction = self.correction(shape_log[0], shape_index[0], p.unit_lam)
-        nearest = log[0] + shape_correction[self.shape_codes[0]]
-        if p.longest:
-            correction = self.correction(nearest, index[0], p.lam)
-        return UnitTables(index, log, shape_index, shape_log, correction, shape_correction, nearest + correction)
+        return np.stack([here for *_, here in logs]), np.stack([of_shape for of_shape, *_ in logs])
 
-    def _shrink(self, r0: npt.ArrayLike, index: npt.NDArray[Any], lam: float, positions: int = 1) -> Floats:
-        """Return the ridge estimates (E5) of frequencies that were counted at so many positions."""
+    def _ridge(self, r0: npt.ArrayLike, index: Index, lam: float, positions: int = 1) -> Floats:
+        """Return the ridge estimates (E5) of frequencies that were counted at a number of positions."""
         p_nu = self.frequencies.f_nu / (self.settings.n_nu * positions)  # of all distinct ones, which are few
         p_de = self.frequencies.f_de / (self.settings.n_de * positions)
         return ratios.ridge(r0, p_nu[index], p_de[index], lam)
+
+    def unit_steps(self) -> dict[Span, Step]:
+        """Return the steps of units, and of items at any position."""
+        n, spans, steps = self.settings.n, Spans.of(self.settings), {}
+        for distance in range(n):
+            of_shape, anywhere, here = self._unit_logs(distance)
+            # The rows of items at any position act at all distances: judge them by the one in the middle.
+            if distance == n // 2:
+                seen = np.flatnonzero(self.anywhere)
+                log_r0 = of_shape[self._shape_of(distance)[seen]]
+                steps[spans.anywhere] = Step(log_r0, anywhere[seen] - log_r0)
+            if distance == 0:  # what is nearest speaks again, as a suffix
+                here, of_shape = here + self.item_suffixes.first, of_shape + self.shape_suffixes.first
+            items, shapes = np.flatnonzero(self.item_index[distance]), np.flatnonzero(self.shape_index[distance])
+            steps[spans.unit(distance)] = Step(anywhere[items], here[items] - anywhere[items])
+            steps[spans.unit(distance, "shape")] = Step(np.zeros(len(shapes)), of_shape[shapes])
+        return steps
 
     # --- codes
 
@@ -248,9 +241,13 @@ class Backoff(Estimator):
         columns = list(np.ascontiguousarray(codes.T, dtype=np.intp))  # the type that NumPy indexes by
         return columns[::-1] if self.settings.side == "left" else columns
 
+    def _shape_of(self, distance: int) -> npt.NDArray[np.unsignedinteger[Any]]:
+        """Return the shape of every code at a distance."""
+        return self.shape_codes[min(distance, 1)]
+
     def _shape_columns(self, columns: Columns) -> list[npt.NDArray[Any]]:
         """Return the codes of the shapes of items, by distance."""
-        return [self.shape_codes[min(d, 1)].take(column, mode="clip") for d, column in enumerate(columns)]
+        return [self._shape_of(distance).take(column, mode="clip") for distance, column in enumerate(columns)]
 
     def encode_unknown(self, items: pa.Array) -> tuple[Codes, Codes]:
         """Return the codes of other items by their shapes."""
@@ -265,7 +262,7 @@ class Backoff(Estimator):
     @cached_property
     def _code_of_shape(self) -> dict[str, int]:
         """The code of other items of a shape."""
-        return {name: code for code, name in enumerate(self.shapes.names.to_pylist(), len(self.items))}
+        return {name: code for code, name in enumerate(self.shapes.to_pylist(), len(self.items))}
 
     @property
     def uses_shapes(self) -> bool:
@@ -275,155 +272,125 @@ class Backoff(Estimator):
     @property
     def num_codes(self) -> int:
         """How many codes there are: of items, of other items by shape, and of the rest."""
-        return len(self.items) + len(self.shapes.names) + 1
+        return len(self.items) + len(self.shapes) + 1
 
-    # --- score
+    # --- scores, terms and variance
 
     def score(self, codes: Codes) -> Floats:
         """Return the log ratio of each context."""
-        p, total = self.settings.params, np.zeros(len(codes))
-        rows = [self.units.nearest, *self.units.log[1:]]
+        total = np.zeros(len(codes))
         for begin in range(0, len(codes), BLOCK):
             columns, block = self._columns(codes[begin : begin + BLOCK]), total[begin : begin + BLOCK]
-            for row, column in zip(rows, columns, strict=True):
-                block += row.take(column, mode="clip")  # no code is out of range, and "clip" skips the check
-            if p.longest > 1:
-                block += self.words.totals(columns[: p.longest])
-            if p.longest_shapes > 1:
-                block += self.shapes.totals(self._shape_columns(columns[: p.longest_shapes]))
+            for logs, column in zip(self.unit_logs[0], columns, strict=True):
+                block += logs.take(column, mode="clip")  # no code is out of range, and "clip" skips the check
+            of_shapes = self._shape_columns(columns[: self.settings.params.longest_shapes])
+            for suffixes, own in ((self.shape_suffixes, of_shapes), (self.item_suffixes, columns)):
+                for level, contexts, node in suffixes.walk(own):
+                    block[contexts] += level.correction.take(node, mode="clip")
         return total
 
-    # --- terms and variance
-
-    def trace(self, columns: Columns) -> tuple[Trace, Trace]:
-        """Return the units and corrections of contexts, by shapes and by items."""
-        p, units, of_shapes = self.settings.params, self.units, self._shape_columns(columns)
-        first = units.shape_index[0].take(of_shapes[0]), units.shape_correction.take(of_shapes[0])
-        shapes = self.shapes.trace(of_shapes, look_up(units.shape_log, of_shapes), first, p.longest_shapes)
-        own = look_up(units.log, columns)
-        added = np.zeros_like(own)
-        added[: p.longest_shapes] = shapes.correction
-        first = units.item_index[0].take(columns[0]), units.correction.take(columns[0])
-        return shapes, self.words.trace(columns, own, first, p.longest, added)
+    def trace(self, columns: Columns) -> tuple[Floats, Trace, Trace]:
+        """Return the units of contexts, (n, contexts), and their suffixes of shapes and of items."""
+        item_log, shape_log = self.unit_logs
+        of_shapes = self._shape_columns(columns)
+        shapes = self.shape_suffixes.trace(of_shapes, look_up(shape_log, of_shapes))
+        units = look_up(item_log, columns)
+        known = units.copy()
+        known[: len(shapes.correction)] += shapes.correction
+        return units, shapes, self.item_suffixes.trace(columns, known)
 
     def variance(self, codes: Codes) -> Floats:
         """Return the squared coefficient of variation of each context's ratio."""
-        columns, there = self._columns(codes), codes.T[:: -1 if self.settings.side == "left" else 1] != MISSING
+        columns, there = self._columns(codes), from_boundary(codes, self.settings.side).T != MISSING
+        units, shapes, words = self.trace(columns)
+        log_ratio = units.sum(axis=0) + shapes.correction.sum(axis=0) + words.correction.sum(axis=0)
         # What is not there adds no doubt.
         of_shapes, of_items = (np.where(there, look_up(table, columns), 0.0) for table in self._variances)
-        return backoff_variance(self.settings, self.frequencies, *self.trace(columns), of_shapes, of_items, there)
+        return backoff_variance(
+            self.settings, self.frequencies, log_ratio, (shapes, words), (of_shapes, of_items), there
+        )
 
     @cached_property
     def _variances(self) -> tuple[Floats, Floats]:
         """The variances of the units of all codes, of shapes and of items: (n, codes)."""
-        of_code = np.stack([row[self.shape_codes[min(d, 1)]] for d, row in enumerate(self.units.shape_index)])
-        return unit_variances(self.settings, self.frequencies, self.units.item_index, self.units.log, of_code)
+        of_code = np.stack([row[self._shape_of(distance)] for distance, row in enumerate(self.shape_index)])
+        return unit_variances(self.settings, self.frequencies, self.item_index, self.unit_logs[0], of_code)
 
     def expected_count(self, codes: Codes) -> Floats | None:
         """Return the expected sightings of contexts that are no longer than the longest suffix."""
         lengths = (codes != MISSING).sum(axis=1)
-        if not len(codes) or lengths.min() > self.settings.params.longest:
+        rows = np.flatnonzero((lengths > 0) & (lengths <= self.settings.params.longest))
+        if not len(rows):
             return None
+        _, _, words = self.trace(self._columns(codes[rows]))
         count = np.zeros(len(codes))
-        for length in range(1, self.settings.params.longest + 1):
-            rows = np.flatnonzero(lengths == length)
-            if not len(rows):
-                continue
-            columns = self._columns(codes[rows])[:length]
-            if length == 1:
-                index = self.units.item_index[0].take(columns[0])
-            else:
-                index = self.words.corrections(columns, length)[0][-1]
-            count[rows] = self.expected(index)
+        count[rows] = self.expected(words.index[lengths[rows] - 1, np.arange(len(rows))])
         return count
 
     def terms(self, items: tuple[str, ...], codes: Codes) -> list[Term]:
         """Return the units, then the suffixes of shapes and of items that the model stores."""
         s, spans = self.settings, Spans.of(self.settings)
         columns = self._columns(codes[None, :])
-        shapes, words = self.trace(columns)
-        of_items, of_shapes = self.units.item_index, self.units.shape_index
-        anywhere = self.anywhere[np.clip(codes, ABSENT, len(self.items))]  # code -1 is the last one, too
+        units, shapes, words = self.trace(columns)
         names = list(items)
         if self.uses_shapes:
             pairs = map(shape_function(s.params.shape), items)
             names += [pair[0 if position == s.nearest else 1] for position, pair in enumerate(pairs)]
         terms = []
         for distance in sorted(range(s.n), key=spans.unit):
-            own, value, code = spans.unit(distance), float(words.units[distance, 0]), columns[distance][0]
-            shape = self.shape_codes[min(distance, 1), code]
+            own, (code,) = spans.unit(distance), columns[distance]
             finest = (  # what is stored of the item, or else of its shape
-                ("item", own, int(of_items[distance, code])),
-                ("anywhere", own, int(anywhere[own.start])),
-                ("shape", spans.unit(distance, "shape"), int(of_shapes[distance, shape])),
+                ("item", own, self.item_index[distance, code]),
+                ("anywhere", own, self.anywhere[code]),
+                ("shape", spans.unit(distance, "shape"), self.shape_index[distance, self._shape_of(distance)[code]]),
             )
             kind, span, index = next((found for found in finest if found[2]), ("none", own, 0))
-            terms.append(self.term(span, names, index, value, kind))
+            terms.append(self.term(span, names, int(index), float(units[distance, 0]), kind))
         layers: tuple[tuple[LayerName, Trace], ...] = (("shape", shapes), ("item", words))
         for layer, trace in layers:
-            steps = zip(trace.index[:, 0].tolist(), trace.correction[:, 0], trace.prior[:, 0], strict=True)
-            for length, (index, value, prior) in enumerate(steps, 1):
+            steps = zip(*(column[:, 0].tolist() for column in trace), strict=True)
+            for length, (index, prior, value) in enumerate(steps, 1):
                 if index:
                     span = spans.suffix(length, layer)
-                    terms.append(self.term(span, names, index, float(value), f"{layer}s", float(prior)))
+                    terms.append(self.term(span, names, index, value, f"{layer}s", prior))
         return terms
 
     # --- rows
 
-    def unit_steps(self) -> dict[Span, Step]:
-        """Return the steps of units, and of items at any position."""
-        n, spans, steps = self.settings.n, Spans.of(self.settings), {}
-
-        def add(span: Span, prior: Floats, after: Floats) -> None:
-            steps[span] = Step(np.arange(len(prior)), prior, after - prior)
-
-        for distance in range(n):
-            of_shape, anywhere, here = self._unit_logs(distance)
-            # The rows of items at any position act at all distances: judge them by the one in the middle.
-            if distance == n // 2:
-                seen = np.flatnonzero(self.anywhere)
-                add(spans.anywhere, of_shape[self.shape_codes[min(distance, 1)]][seen], anywhere[seen])
-            if distance == 0:
-                here, of_shape = here + self.units.correction, of_shape + self.units.shape_correction
-            items, shapes = self.words.units[distance].items, self.shapes.units[distance].items
-            add(spans.unit(distance), anywhere[items], here[items])
-            add(spans.unit(distance, "shape"), np.zeros(len(shapes)), of_shape[shapes])
-        return steps
-
     def rows(self) -> Iterator[ModelRows]:
         """Yield the rows of each span, sorted by their keys into `vocabulary`."""
         s, spans, steps = self.settings, Spans.of(self.settings), self.unit_steps()
-        _, code = build_vocabulary(pa.concat_arrays([self.words.names, self.shapes.names]))
-        items = np.flatnonzero(self.anywhere)
-        found = {spans.anywhere: (code[items][:, None], self.anywhere[items], steps[spans.anywhere].correction)}
-        layers: tuple[tuple[LayerName, Trie], ...] = (("item", self.words), ("shape", self.shapes))
-        for layer, trie in layers:
-            into = code if layer == "item" else code[len(self.items) :]
-            for distance, units in enumerate(trie.units):
-                span = spans.unit(distance, layer)
-                found[span] = into[units.items][:, None], units.index, steps[span].correction
-            keys, before = np.arange(len(trie.names), dtype=np.int32)[:, None], np.zeros(len(trie.names))
-            for span, level in zip(spans.suffixes(layer), trie.suffixes, strict=False):
-                parent, item = level.pairs.split()
-                shorter, added = keys[parent], item.astype(np.int32)[:, None]
-                keys = np.hstack([added, shorter] if s.side == "left" else [shorter, added])
-                found[span] = into[keys], level.index, level.total - before[parent]
-                before = level.total.astype(np.float64)
-        for span in sorted(found.keys() & set(spans.all()), key=span_order):
-            keys, index, terms = found[span]
-            order = np.argsort(row_bytes(from_boundary(keys, s.side)), kind="stable")
-            yield ModelRows(span, keys[order], self.frequencies.columns(index[order]), terms[order])
+        _, code = build_vocabulary(pa.concat_arrays([self.items, self.shapes]))
+        of_layer = {"item": code, "any": code, "shape": code[len(self.items) :]}
+        tables = {spans.anywhere: self.anywhere}
+        for distance in range(s.n):
+            tables |= {spans.unit(distance): self.item_index[distance]}
+            tables |= {spans.unit(distance, "shape"): self.shape_index[distance]}
+        keys: dict[str, npt.NDArray[Any]] = {}  # of the suffixes of the last length, from the boundary on
+        for span in spans.all():
+            if span.width == 1:
+                own = np.flatnonzero(tables[span])[:, None]
+                index, terms = tables[span][own[:, 0]], steps[span].correction
+            else:
+                suffixes = self.item_suffixes if span.layer == "item" else self.shape_suffixes
+                parent, item = suffixes.tables[span.width - 2].pairs()
+                shorter = keys[span.layer][parent] if span.width > 2 else parent[:, None]
+                own = keys[span.layer] = np.hstack([shorter, item[:, None]])
+                index, correction = suffixes.levels[span.width - 1]
+                index, terms = index[:-1], correction[:-1].astype(np.float64)
+            into = from_boundary(of_layer[span.layer][own], s.side)
+            yield ModelRows(span, into, self.frequencies.columns(index), terms)
 
     @property
     def vocabulary(self) -> pa.Array:
         """Items and shapes together, distinct and in byte order."""
-        return build_vocabulary(pa.concat_arrays([self.words.names, self.shapes.names]))[0]
+        return build_vocabulary(pa.concat_arrays([self.items, self.shapes]))[0]
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        tables = (self.frequencies, self.words, self.shapes, self.anywhere, self.shape_codes)
-        return sum(table.nbytes for table in tables)
+        arrays = (self.items, self.shapes, self.shape_codes, self.anywhere, self.item_index, self.shape_index)
+        return sum(int(part.nbytes) for part in (*arrays, self.frequencies, self.item_suffixes, self.shape_suffixes))
 
     def facts(self) -> Facts:
         """Return the parameters that `info` shows."""
@@ -438,13 +405,21 @@ class Backoff(Estimator):
         sizes = {rows.span: len(rows) for rows in self.rows()}
         layers: tuple[LayerName, ...] = ("item", "shape")
         by_position = [[sizes.get(span, 0) for span in unit_spans(n, layer)] for layer in layers]
-        by_length = [{str(span.width): sizes.get(span, 0) for span in spans.suffixes(layer)} for layer in layers]
+        by_length = [{str(span.width): sizes[span] for span in spans.suffixes(layer)} for layer in layers]
         facts: Facts = {"items_stored_by_position": by_position[0], "suffixes_stored_by_length": by_length[0]}
         if self.settings.params.longest_shapes:
-            facts["items_stored_anywhere"] = sizes.get(spans.anywhere, 0)
+            facts["items_stored_anywhere"] = sizes[spans.anywhere]
             facts["shapes_stored_by_position"] = by_position[1]
             facts["shape_suffixes_stored_by_length"] = by_length[1]
         return facts
+
+
+def look_up(table: Floats, columns: Columns) -> Floats:
+    """Return the entries of a table, (n, codes), for the codes of contexts: (n, contexts)."""
+    found = np.empty((len(columns), len(columns[0])))
+    for row, column, out in zip(table, columns, found, strict=True):
+        row.take(column, mode="clip", out=out)  # no code is out of range, and "clip" skips the check
+    return found
 
 
 def _shape_codes(words: pa.Array, shapes: pa.Array, shape: str | None) -> npt.NDArray[np.unsignedinteger[Any]]:

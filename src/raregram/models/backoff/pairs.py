@@ -1,92 +1,74 @@
-"""Exact look-up of pairs of codes, many at a time: the steps of a trie.
-
-A pair (parent, item) is one key. Keys are sorted by a hash into buckets without gaps, so a look-up mostly reads two
-entries.
-"""
+"""Exact look-up of pairs of whole numbers: the steps from a suffix to those that are one item longer."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from raregram.counts.sorting import sort_further
 from raregram.text.vocabulary import ABSENT
 
 Ints = npt.NDArray[np.int64]
 
-MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # the golden ratio: neighbours end up far apart
+ODD = 0x9E3779B97F4A7C15  # the golden ratio: neighbours end up far apart
+INVERSE = np.uint64(pow(ODD, -1, 2**64))
+LAST = np.uint64(2**64 - 1)
 
 
-@dataclass(frozen=True)
 class PairTable:
-    """A set of distinct pairs; its order is that of `keys`."""
+    """Finds the rows of distinct pairs (parent, item), many at a time; rows whose parent is `ABSENT` are left out.
 
-    keys: npt.NDArray[np.unsignedinteger[Any]]  # (pairs,) parent * width + item, bucket by bucket
-    begins: npt.NDArray[np.int32]  # (buckets + 1,) where each bucket begins
-    width: int  # items
+    Multiplication by an odd number permutes the numbers of 64 bits, so a hash stands for one pair only. It also
+    spreads them evenly, so a pair is where the first bits of its hash point to, or a few entries further on.
 
-    @classmethod
-    def build(cls, parents: npt.NDArray[Any], items: npt.NDArray[Any], width: int) -> tuple[PairTable, Ints]:
-        """Make a table; return also the order in which it keeps the pairs.
+    >>> table = PairTable(np.array([7, 7, 9]), np.array([0, 1, 1]), width=2)
+    >>> table.find(np.array([7, 9, 9]), np.array([1, 1, 0])).tolist()
+    [1, 2, -1]
+    """
 
-        >>> table, order = PairTable.build(np.array([7, 7, 9]), np.array([0, 1, 1]), width=2)
-        >>> found = table.find(np.array([7, 9, 9]), np.array([1, 1, 0]))
-        >>> [int(order[row]) if row >= 0 else None for row in found]
-        [1, 2, None]
-        """
-        codes = parents.astype(np.uint64) * np.uint64(width) + items.astype(np.uint64)
-        bits = max(len(codes).bit_length(), 1)
-        bucket = _bucket(codes, bits)
-        order = sort_further(bucket)
-        begins = np.zeros((1 << bits) + 1, dtype=np.int32)
-        np.cumsum(np.bincount(bucket, minlength=1 << bits), out=begins[1:])
-        small = not len(codes) or int(codes.max()) < 2**32
-        return cls(codes[order].astype(np.uint32 if small else np.uint64), begins, width), order
+    def __init__(self, parent: npt.NDArray[Any], item: npt.NDArray[Any], width: int) -> None:
+        self.width = width  # above all items
+        hashes = self._hash(parent, item)
+        order = np.argsort(hashes)
+        order = order[parent[order] != ABSENT]
+        bits = len(order).bit_length()
+        self.hashes = np.append(hashes[order], LAST)  # the end, which stops a search
+        self.rows = np.append(order, ABSENT).astype(np.int32)
+        self.shift = np.uint64(63 - bits)
+        first = np.arange(2 << bits, dtype=np.uint64) << self.shift
+        self.begins = np.searchsorted(self.hashes, first).astype(np.int32)
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.rows) - 1
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        return self.keys.nbytes + self.begins.nbytes
+        return self.hashes.nbytes + self.rows.nbytes + self.begins.nbytes
 
-    def split(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Return the parents and the items of all pairs."""
-        parents, items = np.divmod(self.keys, self.keys.dtype.type(self.width))
-        return parents.astype(np.intp), items.astype(np.intp)
+    def _hash(self, parent: npt.NDArray[Any], item: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+        codes = parent.astype(np.int64) * self.width + item
+        hashes: npt.NDArray[np.uint64] = codes.view(np.uint64) * np.uint64(ODD)
+        return hashes
 
-    def find(self, parents: Ints, items: npt.NDArray[Any]) -> Ints:
-        """Return the row of each pair, `ABSENT` where it is not there; `parents` are of 64 bits."""
-        if not len(self):
-            return np.full(len(parents), ABSENT, dtype=np.int64)
-        codes = (parents * self.width + items).view(np.uint64)
-        bucket = _bucket(codes, (len(self.begins) - 1).bit_length() - 1)
-        if self.keys.dtype == np.uint32 and codes.max(initial=0) >= 1 << 32:  # none of the large ones is there
-            found, small = np.full(len(parents), ABSENT, dtype=np.int64), codes < 1 << 32
-            found[small] = self.find(parents[small], items[small])
-            return found
-        codes = codes.astype(self.keys.dtype, copy=False)
-        row = self.begins.take(bucket, mode="clip")
-        pending = np.flatnonzero(self.keys.take(row, mode="clip") != codes)
-        bucket += 1
-        end, codes = self.begins.take(bucket.take(pending)), codes.take(pending)
-        at = row.take(pending)
-        while len(pending):  # look at the next one of the bucket
-            at += 1
-            gone = at >= end
-            row[pending[gone]] = ABSENT
-            more = np.flatnonzero(~gone)
-            pending, end, codes, at = pending.take(more), end.take(more), codes.take(more), at.take(more)
-            hit = self.keys.take(at) == codes
-            row[pending[hit]] = at[hit]
-            more = np.flatnonzero(~hit)
-            pending, end, codes, at = pending.take(more), end.take(more), codes.take(more), at.take(more)
-        return row.astype(np.int64)
+    def pairs(self) -> tuple[Ints, Ints]:
+        """Return the parents and the items of all rows, in order, if none was left out."""
+        codes = np.empty(len(self), dtype=np.uint64)
+        codes[self.rows[:-1]] = self.hashes[:-1] * INVERSE
+        parent, item = np.divmod(codes.view(np.int64), self.width)
+        return parent, item
 
-
-def _bucket(codes: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.int64]:
-    return ((codes * MULTIPLIER) >> np.uint64(64 - bits)).view(np.int64)
+    def find(self, parent: npt.NDArray[Any], item: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+        """Return the row of each pair; `ABSENT` where there is none, and so where the parent is `ABSENT`."""
+        hashes = self._hash(parent, item)
+        at = self.begins.take((hashes >> self.shift).view(np.int64), mode="clip")  # which skips a check
+        found = self.hashes.take(at, mode="clip")
+        before = np.flatnonzero(found < hashes)
+        while len(before):
+            at[before] += 1
+            found[before] = self.hashes.take(at[before], mode="clip")
+            before = before[found[before] < hashes[before]]
+        rows = self.rows.take(at, mode="clip")
+        rows[found != hashes] = ABSENT
+        return rows
