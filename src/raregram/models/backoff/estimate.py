@@ -243,7 +243,8 @@ class Backoff(Estimator):
 
     def _shape_of(self, distance: int) -> npt.NDArray[np.unsignedinteger[Any]]:
         """Return the shape of every code at a distance."""
-        return self.shape_codes[min(distance, 1)]
+        shapes: npt.NDArray[np.unsignedinteger[Any]] = self.shape_codes[min(distance, 1)]
+        return shapes
 
     def _shape_columns(self, columns: Columns) -> list[npt.NDArray[Any]]:
         """Return the codes of the shapes of items, by distance."""
@@ -324,7 +325,7 @@ class Backoff(Estimator):
             return None
         _, _, words = self.trace(self._columns(codes[rows]))
         count = np.zeros(len(codes))
-        count[rows] = self.expected(words.index[lengths[rows] - 1, np.arange(len(rows))])
+        count[rows] = self.expected(words.evidence[lengths[rows] - 1, np.arange(len(rows))])
         return count
 
     def terms(self, items: tuple[str, ...], codes: Codes) -> list[Term]:
@@ -379,7 +380,8 @@ class Backoff(Estimator):
                 index, correction = suffixes.levels[span.width - 1]
                 index, terms = index[:-1], correction[:-1].astype(np.float64)
             into = from_boundary(of_layer[span.layer][own], s.side)
-            yield ModelRows(span, into, self.frequencies.columns(index), terms)
+            if len(into) or span.width == 1:
+                yield ModelRows(span, into, self.frequencies.columns(index), terms)
 
     @property
     def vocabulary(self) -> pa.Array:

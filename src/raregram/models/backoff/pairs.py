@@ -32,11 +32,11 @@ class PairTable:
         hashes = self._hash(parent, item)
         order = np.argsort(hashes)
         order = order[parent[order] != ABSENT]
-        bits = len(order).bit_length()
+        bits = max(len(order).bit_length(), 1)
         self.hashes = np.append(hashes[order], LAST)  # the end, which stops a search
         self.rows = np.append(order, ABSENT).astype(np.int32)
-        self.shift = np.uint64(63 - bits)
-        first = np.arange(2 << bits, dtype=np.uint64) << self.shift
+        self.shift = np.uint64(64 - bits)
+        first = np.arange(1 << bits, dtype=np.uint64) << self.shift
         self.begins = np.searchsorted(self.hashes, first).astype(np.int32)
 
     def __len__(self) -> int:

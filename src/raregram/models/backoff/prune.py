@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,7 @@ class Step(NamedTuple):
 
     log_r0: Floats  # without their own frequencies
     correction: Floats  # log(r / r0)
-    parent: Ints | None = (
+    parent: npt.NDArray[np.integer[Any]] | None = (
         None  # of suffixes: the row of the one that is an item shorter, `ABSENT` where there is none
     )
 

@@ -20,14 +20,14 @@ Columns: TypeAlias = Sequence[npt.NDArray[Any]]  # the codes of contexts, one ar
 class Level(NamedTuple):
     """The suffixes of one length, in the order of their rows; the last entry, at `ABSENT`, is 0."""
 
-    index: Index  # of their frequencies
+    evidence: Index  # of their frequencies
     correction: npt.NDArray[np.float32]  # log(r / r0), exact on the coarse grid
 
 
 class Trace(NamedTuple):
-    """What suffixes say of contexts, (lengths, contexts); one that is not stored has index 0 and correction 0."""
+    """What suffixes say of contexts, (lengths, contexts); one that is not stored has evidence 0 and correction 0."""
 
-    index: Index
+    evidence: Index  # the index of the frequencies
     prior: Floats  # log r0
     correction: Floats
 
@@ -77,10 +77,10 @@ class Suffixes:
     def trace(self, columns: Columns, units: Floats) -> Trace:
         """Return what the suffixes of contexts say, given what comes to the prior with each item: (n, contexts)."""
         shape = len(self.levels), len(columns[0])
-        index = np.zeros(shape, dtype=self.levels[0].index.dtype if self.levels else np.uint8)
+        index = np.zeros(shape, dtype=self.levels[0].evidence.dtype if self.levels else np.uint8)
         correction = np.zeros(shape)
         for row, (level, contexts, node) in enumerate(self.walk(columns)):
-            index[row, contexts] = level.index.take(node)
+            index[row, contexts] = level.evidence.take(node)
             correction[row, contexts] = level.correction.take(node)
         return Trace(index, np.cumsum(units[: len(index)] + correction, axis=0) - correction, correction)
 

@@ -34,14 +34,14 @@ def backoff_variance(
     s, p, (shapes, words), (shape_units, item_units) = settings, settings.params, traces, units
 
     def step(trace: Trace, length: int, prior: Floats, lam: float) -> Floats:
-        f_nu, f_de = frequencies.of(trace.index[length])
+        f_nu, f_de = frequencies.of(trace.evidence[length])
         return posterior_variance(f_nu, f_de, lam * s.n_nu * from_log(trace.prior[length]), lam * s.n_de, prior)
 
     gained = np.zeros_like(item_units)  # by the suffixes of shapes, at every distance
     total = np.zeros_like(log_ratio)
     for length in range(p.longest_shapes):
         prior = total + shape_units[length]
-        total = np.where(shapes.index[length] > 0, step(shapes, length, prior, p.unit_lam), prior)
+        total = np.where(shapes.evidence[length] > 0, step(shapes, length, prior, p.unit_lam), prior)
         gained[length] = total - prior
     unseen = 1 / np.maximum(p.lam * s.n_nu * from_log(log_ratio), LEAST)
     total = np.zeros_like(log_ratio)
