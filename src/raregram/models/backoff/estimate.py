@@ -18,20 +18,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import chain
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from raregram.counts.rows import SpanRows, from_boundary, join_rows
-from raregram.counts.spans import LayerName, Span, unit_spans
+from raregram.counts.spans import Span
 from raregram.counts.table import Counts, compact
 from raregram.models import ratios
 from raregram.models.backoff import prune
-from raregram.models.backoff.parameters import BackoffParameters, Spans, found_in, temper
+from raregram.models.backoff.layers import Columns, Layer, Trace
+from raregram.models.backoff.parameters import BackoffParameters, Spans, found_in, tempering
 from raregram.models.backoff.prune import Step
-from raregram.models.backoff.suffixes import Columns, Suffixes, Trace
 from raregram.models.backoff.variance import backoff_variance, unit_variances
 from raregram.models.base import BLOCK, Estimator, Facts, ModelRows, Options, Parameters, Settings
 from raregram.models.explain import Term
@@ -40,6 +41,15 @@ from raregram.models.ratios import Floats
 from raregram.options import BACKOFF_LAM, LONGEST, LONGEST_SHAPES
 from raregram.text.shapes import shape_function, shapes_of
 from raregram.text.vocabulary import ABSENT, MISSING, Codes, build_vocabulary, encode_items
+
+LAYERS: tuple[Literal["item", "shape"], ...] = ("item", "shape")
+
+
+class Coded(NamedTuple):
+    """The rows of a span: their codes from the boundary on, and the index of their frequencies."""
+
+    keys: npt.NDArray[Any]  # (rows, width)
+    evidence: Index  # (rows,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +61,10 @@ class Backoff(Estimator):
     """
 
     shapes: pa.Array  # string, distinct, in byte order
-    shape_codes: npt.NDArray[np.unsignedinteger[Any]]  # (2, codes) next to the boundary, and elsewhere
-    anywhere: Index  # (codes,) of the frequencies of each item at any position,
-    item_index: Index  # (n, codes) of those at each distance from the boundary
-    shape_index: Index  # (n, shapes + 1) and of those of each shape
-    item_suffixes: Suffixes
-    shape_suffixes: Suffixes
+    shape_of: npt.NDArray[np.unsignedinteger[Any]]  # (2, codes) the shape next to the boundary, and elsewhere
+    anywhere: Index  # (codes,) of the frequencies of each item at any position
+    of_items: Layer
+    of_shapes: Layer
 
     name = "backoff"
     Params = BackoffParameters
@@ -92,10 +100,8 @@ class Backoff(Estimator):
     @classmethod
     def fit(cls, counts: Counts, settings: Settings, memory_limit: int) -> Backoff:
         """Fit to the frequencies of a count table, and store the spans that are selected."""
-        parts = [
-            cls.fit_part(counts, settings, nearest) for nearest in prune.partitions(counts, settings, memory_limit)
-        ]
-        return cls.from_parts(counts.items, settings, parts)
+        cut = prune.partitions(counts, settings, memory_limit)
+        return cls.from_parts(counts.items, settings, [cls.fit_part(counts, settings, nearest) for nearest in cut])
 
     @classmethod
     def fit_part(cls, counts: Counts, settings: Settings, nearest: prune.Nearest | None) -> prune.Selected:
@@ -124,88 +130,77 @@ class Backoff(Estimator):
         cls, settings: Settings, items: pa.Array, rows: Mapping[Span, SpanRows]
     ) -> tuple[Backoff, dict[Span, Step]]:
         """Make an estimator from rows with f_nu, f_de and selected; return also the steps of all suffixes."""
-        spans, distances = Spans.of(settings), range(settings.n)
-        rows = {span: rows.get(span, join_rows(span, [], columns=3)) for span in spans.all()}
-        words, of_words = compact(items, [part for span, part in rows.items() if span.layer != "shape"])
-        shapes, of_shapes = compact(items, [part for span, part in rows.items() if span.layer == "shape"])
+        spans, side = Spans.of(settings), settings.side
+        given = [rows.get(span, join_rows(span, [], columns=3)) for span in spans.all()]
+        words, of_words = compact(items, [part for part in given if part.span.layer != "shape"])
+        shapes, of_shapes = compact(items, [part for part in given if part.span.layer == "shape"])
         parts = [*of_words, *of_shapes]
         frequencies, index = pool(np.concatenate([part.values for part in parts]))
-        of_parts = np.split(index, np.cumsum([len(part) for part in parts])[:-1])
-        coded = {
-            part.span: (from_boundary(part.keys, settings.side), own)
-            for part, own in zip(parts, of_parts, strict=True)
-        }
+        own = np.split(index, np.cumsum([len(part) for part in parts])[:-1])
+        coded = {part.span: Coded(from_boundary(part.keys, side), f) for part, f in zip(parts, own, strict=True)}
 
         def by_code(span: Span, size: int) -> Index:
             table = np.zeros(size, dtype=index.dtype)
             if span in coded:
-                keys, own = coded[span]
-                table[keys[:, 0]] = own
+                table[coded[span].keys[:, 0]] = coded[span].evidence
             return table
 
-        num_shapes, num_codes = len(shapes) + 1, len(words) + len(shapes) + 1
-        estimator = cls(
-            settings,
-            words,
-            frequencies,
-            shapes,
-            _shape_codes(words, shapes, settings.params.shape),
-            by_code(spans.anywhere, num_codes),
-            np.stack([by_code(spans.unit(distance), num_codes) for distance in distances]),
-            np.stack([by_code(spans.unit(distance, "shape"), num_shapes) for distance in distances]),
-            Suffixes(num_codes),
-            Suffixes(num_shapes),
-        )
-        return estimator, estimator._grow("shape", coded) | estimator._grow("item", coded)
+        shape_of, sizes = _shapes_of_codes(words, shapes, settings.params.shape), {"shape": len(shapes) + 1}
+        sizes["item"] = shape_of.shape[1]
+        layers = [
+            Layer(name, np.stack([by_code(spans.unit(distance, name), sizes[name]) for distance in range(spans.n)]))
+            for name in LAYERS
+        ]
+        anywhere = by_code(spans.anywhere, sizes["item"])
+        estimator = cls(settings, words, frequencies, shapes, shape_of, anywhere, *layers)
+        return estimator, estimator._grow(estimator.of_shapes, coded) | estimator._grow(estimator.of_items, coded)
 
-    def _grow(self, layer: LayerName, coded: Mapping[Span, tuple[npt.NDArray[np.int32], Index]]) -> dict[Span, Step]:
+    def _grow(self, layer: Layer, coded: Mapping[Span, Coded]) -> dict[Span, Step]:
         """Walk outwards: what is known of a suffix is the shorter one, the last item and, of items, their shapes."""
-        p, spans, steps = self.settings.params, Spans.of(self.settings), {}
-        suffixes, units, first = self.item_suffixes, self.unit_logs[0], self.item_index[0]
-        longest, lam = p.longest, p.lam
-        if layer == "shape":
-            suffixes, units, first = self.shape_suffixes, self.unit_logs[1], self.shape_index[0]
-            longest, lam = p.longest_shapes, p.unit_lam
-        log_r = np.zeros(suffixes.size)
-        for length in range(1, longest + 1):
-            span = spans.suffix(length, layer)
-            keys, index = coded[span] if length > 1 else (np.arange(suffixes.size)[:, None], first)
+        p, spans, steps, size = self.settings.params, Spans.of(self.settings), {}, layer.units.shape[1]
+        is_items = layer is self.of_items
+        units, lam = (self.unit_logs[0], p.lam) if is_items else (self.unit_logs[1], p.unit_lam)
+        log_r = np.zeros(size)
+        for length in range(1, spans.longest_of(layer.name) + 1):
+            span = spans.suffix(length, layer.name)
+            keys, index = coded[span] if length > 1 else Coded(np.arange(size)[:, None], layer.units[0])
             *shorter, item = columns = list(np.ascontiguousarray(keys.T, dtype=np.intp))
-            parent = suffixes.nodes(shorter) if shorter else item
+            parent = layer.nodes(shorter) if shorter else item
             log_r0 = log_r[parent] + units[length - 1].take(item)
-            if layer == "item" and length <= p.longest_shapes:
-                node = self.shape_suffixes.nodes(self._shape_columns(columns))
-                log_r0 += self.shape_suffixes.levels[length - 1].correction[node]
+            if is_items and length <= p.longest_shapes:
+                node = self.of_shapes.nodes(self._shape_columns(columns))
+                log_r0 += self.of_shapes.levels[length - 1].correction[node]
             r0 = ratios.from_log(log_r0)
             correction = ratios.log_on_grid(self._ridge(r0, index, lam) / r0, grid=ratios.COARSE_GRID)
-            suffixes.append(parent, item, index, correction)
+            layer.append(parent, item, index, correction)
             log_r = log_r0 + correction
             if length > 1:
                 steps[span] = Step(log_r0, correction, parent)
         return steps
 
-    def _unit_logs(self, distance: int) -> tuple[Floats, Floats, Floats]:
+    def _units(self) -> tuple[Floats, Floats, Floats]:
         """Return the tempered log ratios of shapes, of items at any position, and of items at a distance.
 
-        Each is shrunk towards the one before: (shapes + 1,), (codes,), (codes,).
+        Each is shrunk towards the one before: (n, shapes + 1), (n, codes), (n, codes).
         """
-        s, p, index = self.settings, self.settings.params, self.item_index[distance]
-        power = temper(p.tau, distance)
-        if not p.longest_shapes:
+        s, p, index = self.settings, self.settings.params, self.of_items.units
+        if p.longest_shapes:
+            shape = self._ridge(1.0, self.of_shapes.units, p.unit_lam)
+            anywhere = self._ridge(self._by_shape(shape), self.anywhere, p.lam, positions=s.n)
+            here = self._ridge(anywhere, index, p.unit_lam)
+        else:
             f_nu, f_de = self.frequencies.of(index)
-            here = ratios.log_on_grid(ratios.unit(f_nu, s.n_nu, f_de, s.n_de, p.unit_lam), power)
-            return np.zeros(len(self.shapes) + 1), np.zeros(len(index)), np.where(index > 0, here, 0.0)
-        shape = self._ridge(1.0, self.shape_index[distance], p.unit_lam)
-        anywhere = self._ridge(shape[self._shape_of(distance)], self.anywhere, p.lam, positions=s.n)
-        here = self._ridge(anywhere, index, p.unit_lam)
-        of_shape, of_item, at_distance = (ratios.log_on_grid(ratio, power) for ratio in (shape, anywhere, here))
-        return of_shape, of_item, at_distance
+            here = np.where(index > 0, ratios.unit(f_nu, s.n_nu, f_de, s.n_de, p.unit_lam), 1.0)
+            shape, anywhere = np.ones(self.of_shapes.units.shape), np.ones(index.shape)
+        powers = tempering(p.tau, s.n)
+        log_shape, log_anywhere, log_here = (ratios.log_on_grid(ratio, powers) for ratio in (shape, anywhere, here))
+        return log_shape, log_anywhere, log_here
 
     @cached_property
     def unit_logs(self) -> tuple[Floats, Floats]:
-        """The tempered log ratios of all codes, (n, codes), and of all shapes, (n, shapes + 1)."""
-        logs = [self._unit_logs(distance) for distance in range(self.settings.n)]
-        return np.stack([here for *_, here in logs]), np.stack([of_shape for of_shape, *_ in logs])
+        """The tempered log ratios of all items, (n, codes), and of all shapes, (n, shapes + 1)."""
+        of_shapes, _, of_items = self._units()
+        return of_items, of_shapes
 
     def _ridge(self, r0: npt.ArrayLike, index: Index, lam: float, positions: int = 1) -> Floats:
         """Return the ridge estimates (E5) of frequencies that were counted at a number of positions."""
@@ -215,19 +210,19 @@ class Backoff(Estimator):
 
     def unit_steps(self) -> dict[Span, Step]:
         """Return the steps of units, and of items at any position."""
-        n, spans, steps = self.settings.n, Spans.of(self.settings), {}
-        for distance in range(n):
-            of_shape, anywhere, here = self._unit_logs(distance)
-            # The rows of items at any position act at all distances: judge them by the one in the middle.
-            if distance == n // 2:
-                seen = np.flatnonzero(self.anywhere)
-                log_r0 = of_shape[self._shape_of(distance)[seen]]
-                steps[spans.anywhere] = Step(log_r0, anywhere[seen] - log_r0)
-            if distance == 0:  # what is nearest speaks again, as a suffix
-                here, of_shape = here + self.item_suffixes.first, of_shape + self.shape_suffixes.first
-            items, shapes = np.flatnonzero(self.item_index[distance]), np.flatnonzero(self.shape_index[distance])
-            steps[spans.unit(distance)] = Step(anywhere[items], here[items] - anywhere[items])
-            steps[spans.unit(distance, "shape")] = Step(np.zeros(len(shapes)), of_shape[shapes])
+        spans, steps = Spans.of(self.settings), {}
+        of_shape, anywhere, here = self._units()
+        # The rows of items at any position act at all distances: judge them by the one in the middle.
+        seen, middle = np.flatnonzero(self.anywhere), spans.n // 2
+        log_r0 = self._by_shape(of_shape)[middle, seen]
+        steps[spans.anywhere] = Step(log_r0, anywhere[middle, seen] - log_r0)
+        here[0] += self.of_items.first  # what is nearest speaks again, as a suffix
+        of_shape[0] += self.of_shapes.first
+        for distance in range(spans.n):
+            items, shapes = (np.flatnonzero(layer.units[distance]) for layer in (self.of_items, self.of_shapes))
+            log_r0 = anywhere[distance, items]
+            steps[spans.unit(distance)] = Step(log_r0, here[distance, items] - log_r0)
+            steps[spans.unit(distance, "shape")] = Step(np.zeros(len(shapes)), of_shape[distance, shapes])
         return steps
 
     # --- codes
@@ -241,24 +236,22 @@ class Backoff(Estimator):
         columns = list(np.ascontiguousarray(codes.T, dtype=np.intp))  # the type that NumPy indexes by
         return columns[::-1] if self.settings.side == "left" else columns
 
-    def _shape_of(self, distance: int) -> npt.NDArray[np.unsignedinteger[Any]]:
-        """Return the shape of every code at a distance."""
-        shapes: npt.NDArray[np.unsignedinteger[Any]] = self.shape_codes[min(distance, 1)]
-        return shapes
-
     def _shape_columns(self, columns: Columns) -> list[npt.NDArray[Any]]:
         """Return the codes of the shapes of items, by distance."""
-        return [self._shape_of(distance).take(column, mode="clip") for distance, column in enumerate(columns)]
+        return [self.shape_of[min(d, 1)].take(column, mode="clip") for d, column in enumerate(columns)]
+
+    def _by_shape(self, table: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the entries of a table of shapes, (n, shapes + 1), for all codes: (n, codes)."""
+        return look_up(table, [self.shape_of[min(d, 1)] for d in range(len(table))])
 
     def encode_unknown(self, items: pa.Array) -> tuple[Codes, Codes]:
         """Return the codes of other items by their shapes."""
         if not self.uses_shapes:
             return super().encode_unknown(items)
-        rest = self.num_codes - 1
         pairs = list(map(shape_function(self.settings.params.shape), items.to_pylist()))
-        code = self._code_of_shape.get
-        nearest, elsewhere = ([code(pair[k], rest) for pair in pairs] for k in (0, 1))
-        return np.array(nearest, dtype=np.int32), np.array(elsewhere, dtype=np.int32)
+        code, rest = self._code_of_shape.get, self.num_codes - 1
+        nearest, elsewhere = (np.array([code(pair[k], rest) for pair in pairs], dtype=np.int32) for k in (0, 1))
+        return nearest, elsewhere
 
     @cached_property
     def _code_of_shape(self) -> dict[str, int]:
@@ -284,38 +277,34 @@ class Backoff(Estimator):
             columns, block = self._columns(codes[begin : begin + BLOCK]), total[begin : begin + BLOCK]
             for logs, column in zip(self.unit_logs[0], columns, strict=True):
                 block += logs.take(column, mode="clip")  # no code is out of range, and "clip" skips the check
-            of_shapes = self._shape_columns(columns[: self.settings.params.longest_shapes])
-            for suffixes, own in ((self.shape_suffixes, of_shapes), (self.item_suffixes, columns)):
-                for level, contexts, node in suffixes.walk(own):
-                    block[contexts] += level.correction.take(node, mode="clip")
+            shapes = self._shape_columns(columns[: self.settings.params.longest_shapes])
+            for level, contexts, node in chain(self.of_shapes.walk(shapes), self.of_items.walk(columns)):
+                block[contexts] += level.correction.take(node, mode="clip")
         return total
 
     def trace(self, columns: Columns) -> tuple[Floats, Trace, Trace]:
         """Return the units of contexts, (n, contexts), and their suffixes of shapes and of items."""
-        item_log, shape_log = self.unit_logs
-        of_shapes = self._shape_columns(columns)
-        shapes = self.shape_suffixes.trace(of_shapes, look_up(shape_log, of_shapes))
-        units = look_up(item_log, columns)
+        (item_logs, shape_logs), shape_columns = self.unit_logs, self._shape_columns(columns)
+        shapes = self.of_shapes.trace(shape_columns, look_up(shape_logs, shape_columns))
+        units = look_up(item_logs, columns)
         known = units.copy()
         known[: len(shapes.correction)] += shapes.correction
-        return units, shapes, self.item_suffixes.trace(columns, known)
+        return units, shapes, self.of_items.trace(columns, known)
 
     def variance(self, codes: Codes) -> Floats:
         """Return the squared coefficient of variation of each context's ratio."""
         columns, there = self._columns(codes), from_boundary(codes, self.settings.side).T != MISSING
-        units, shapes, words = self.trace(columns)
-        log_ratio = units.sum(axis=0) + shapes.correction.sum(axis=0) + words.correction.sum(axis=0)
+        units, shapes, items = self.trace(columns)
+        log_ratio = units.sum(axis=0) + shapes.correction.sum(axis=0) + items.correction.sum(axis=0)
         # What is not there adds no doubt.
-        of_shapes, of_items = (np.where(there, look_up(table, columns), 0.0) for table in self._variances)
-        return backoff_variance(
-            self.settings, self.frequencies, log_ratio, (shapes, words), (of_shapes, of_items), there
-        )
+        of_units = [np.where(there, look_up(table, columns), 0.0) for table in self._variances]
+        return backoff_variance(self.settings, self.frequencies, log_ratio, (shapes, items), of_units, there)
 
     @cached_property
     def _variances(self) -> tuple[Floats, Floats]:
         """The variances of the units of all codes, of shapes and of items: (n, codes)."""
-        of_code = np.stack([row[self._shape_of(distance)] for distance, row in enumerate(self.shape_index)])
-        return unit_variances(self.settings, self.frequencies, self.item_index, self.unit_logs[0], of_code)
+        shapes = self._by_shape(self.of_shapes.units)
+        return unit_variances(self.settings, self.frequencies, self.of_items.units, self.unit_logs[0], shapes)
 
     def expected_count(self, codes: Codes) -> Floats | None:
         """Return the expected sightings of contexts that are no longer than the longest suffix."""
@@ -323,65 +312,60 @@ class Backoff(Estimator):
         rows = np.flatnonzero((lengths > 0) & (lengths <= self.settings.params.longest))
         if not len(rows):
             return None
-        _, _, words = self.trace(self._columns(codes[rows]))
+        _, _, items = self.trace(self._columns(codes[rows]))
         count = np.zeros(len(codes))
-        count[rows] = self.expected(words.evidence[lengths[rows] - 1, np.arange(len(rows))])
+        count[rows] = self.expected(items.evidence[lengths[rows] - 1, np.arange(len(rows))])
         return count
 
     def terms(self, items: tuple[str, ...], codes: Codes) -> list[Term]:
         """Return the units, then the suffixes of shapes and of items that the model stores."""
-        s, spans = self.settings, Spans.of(self.settings)
-        columns = self._columns(codes[None, :])
-        units, shapes, words = self.trace(columns)
+        s, spans, columns = self.settings, Spans.of(self.settings), self._columns(codes[None, :])
+        units, *traces = self.trace(columns)
         names = list(items)
         if self.uses_shapes:
             pairs = map(shape_function(s.params.shape), items)
             names += [pair[0 if position == s.nearest else 1] for position, pair in enumerate(pairs)]
         terms = []
         for distance in sorted(range(s.n), key=spans.unit):
-            own, (code,) = spans.unit(distance), columns[distance]
+            own, (code,), shape = spans.unit(distance), columns[distance], self.shape_of[min(distance, 1)]
             finest = (  # what is stored of the item, or else of its shape
-                ("item", own, self.item_index[distance, code]),
+                ("item", own, self.of_items.units[distance, code]),
                 ("anywhere", own, self.anywhere[code]),
-                ("shape", spans.unit(distance, "shape"), self.shape_index[distance, self._shape_of(distance)[code]]),
+                ("shape", spans.unit(distance, "shape"), self.of_shapes.units[distance, shape[code]]),
             )
             kind, span, index = next((found for found in finest if found[2]), ("none", own, 0))
             terms.append(self.term(span, names, int(index), float(units[distance, 0]), kind))
-        layers: tuple[tuple[LayerName, Trace], ...] = (("shape", shapes), ("item", words))
-        for layer, trace in layers:
-            steps = zip(*(column[:, 0].tolist() for column in trace), strict=True)
-            for length, (index, prior, value) in enumerate(steps, 1):
+        for layer, trace in zip((self.of_shapes, self.of_items), traces, strict=True):
+            for length, (index, prior, value) in enumerate(
+                zip(*(row[:, 0].tolist() for row in trace), strict=True), 1
+            ):
                 if index:
-                    span = spans.suffix(length, layer)
-                    terms.append(self.term(span, names, index, value, f"{layer}s", prior))
+                    span = spans.suffix(length, layer.name)
+                    terms.append(self.term(span, names, index, value, f"{layer.name}s", prior))
         return terms
 
     # --- rows
 
     def rows(self) -> Iterator[ModelRows]:
         """Yield the rows of each span, sorted by their keys into `vocabulary`."""
-        s, spans, steps = self.settings, Spans.of(self.settings), self.unit_steps()
+        spans, steps, f = Spans.of(self.settings), self.unit_steps(), self.frequencies
         _, code = build_vocabulary(pa.concat_arrays([self.items, self.shapes]))
-        of_layer = {"item": code, "any": code, "shape": code[len(self.items) :]}
-        tables = {spans.anywhere: self.anywhere}
-        for distance in range(s.n):
-            tables |= {spans.unit(distance): self.item_index[distance]}
-            tables |= {spans.unit(distance, "shape"): self.shape_index[distance]}
+        layers = {"item": (self.of_items, code), "shape": (self.of_shapes, code[len(self.items) :])}
         keys: dict[str, npt.NDArray[Any]] = {}  # of the suffixes of the last length, from the boundary on
         for span in spans.all():
+            layer, into = layers["item" if span.layer == "any" else span.layer]
             if span.width == 1:
-                own = np.flatnonzero(tables[span])[:, None]
-                index, terms = tables[span][own[:, 0]], steps[span].correction
-            else:
-                suffixes = self.item_suffixes if span.layer == "item" else self.shape_suffixes
-                parent, item = suffixes.tables[span.width - 2].pairs()
-                shorter = keys[span.layer][parent] if span.width > 2 else parent[:, None]
-                own = keys[span.layer] = np.hstack([shorter, item[:, None]])
-                index, correction = suffixes.levels[span.width - 1]
-                index, terms = index[:-1], correction[:-1].astype(np.float64)
-            into = from_boundary(of_layer[span.layer][own], s.side)
-            if len(into) or span.width == 1:
-                yield ModelRows(span, into, self.frequencies.columns(index), terms)
+                index = self.anywhere if span.layer == "any" else layer.units[spans.distance(span)]
+                own = np.flatnonzero(index)
+                yield ModelRows(span, into[own][:, None], f.columns(index[own]), steps[span].correction)
+                continue
+            parent, item = layer.tables[span.width - 2].pairs()
+            shorter = keys[span.layer][parent] if span.width > 2 else parent[:, None]
+            keys[span.layer] = np.hstack([shorter, item[:, None]])
+            if len(item):
+                named, (evidence, correction) = into[keys[span.layer]], layer.levels[span.width - 1]
+                terms = correction[:-1].astype(np.float64)
+                yield ModelRows(span, from_boundary(named, spans.side), f.columns(evidence[:-1]), terms)
 
     @property
     def vocabulary(self) -> pa.Array:
@@ -391,8 +375,8 @@ class Backoff(Estimator):
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        arrays = (self.items, self.shapes, self.shape_codes, self.anywhere, self.item_index, self.shape_index)
-        return sum(int(part.nbytes) for part in (*arrays, self.frequencies, self.item_suffixes, self.shape_suffixes))
+        parts = self.items, self.shapes, self.frequencies, self.shape_of, self.anywhere, self.of_items, self.of_shapes
+        return sum(int(part.nbytes) for part in parts)
 
     def facts(self) -> Facts:
         """Return the parameters that `info` shows."""
@@ -403,34 +387,34 @@ class Backoff(Estimator):
 
     def size_facts(self) -> Facts:
         """Return how many rows there are: of single items and shapes, and of suffixes by length."""
-        n, spans = self.settings.n, Spans.of(self.settings)
-        sizes = {rows.span: len(rows) for rows in self.rows()}
-        layers: tuple[LayerName, ...] = ("item", "shape")
-        by_position = [[sizes.get(span, 0) for span in unit_spans(n, layer)] for layer in layers]
-        by_length = [{str(span.width): sizes[span] for span in spans.suffixes(layer)} for layer in layers]
-        facts: Facts = {"items_stored_by_position": by_position[0], "suffixes_stored_by_length": by_length[0]}
-        if self.settings.params.longest_shapes:
+        spans = Spans.of(self.settings)
+        sizes = dict.fromkeys(spans.all(), 0) | {rows.span: len(rows) for rows in self.rows()}
+        (items, suffixes), (shapes, of_shapes) = (
+            (
+                [sizes[span] for span in sorted(sizes) if span.layer == layer and span.width == 1],
+                {str(span.width): sizes[span] for span in spans.suffixes(layer)},
+            )
+            for layer in LAYERS
+        )
+        facts: Facts = {"items_stored_by_position": items, "suffixes_stored_by_length": suffixes}
+        if spans.longest_shapes:
             facts["items_stored_anywhere"] = sizes[spans.anywhere]
-            facts["shapes_stored_by_position"] = by_position[1]
-            facts["shape_suffixes_stored_by_length"] = by_length[1]
+            facts |= {"shapes_stored_by_position": shapes, "shape_suffixes_stored_by_length": of_shapes}
         return facts
 
 
-def look_up(table: Floats, columns: Columns) -> Floats:
+def look_up(table: npt.NDArray[Any], columns: Columns) -> npt.NDArray[Any]:
     """Return the entries of a table, (n, codes), for the codes of contexts: (n, contexts)."""
-    found = np.empty((len(columns), len(columns[0])))
-    for row, column, out in zip(table, columns, found, strict=True):
-        row.take(column, mode="clip", out=out)  # no code is out of range, and "clip" skips the check
-    return found
+    return np.stack([row.take(column, mode="clip") for row, column in zip(table, columns, strict=True)])
 
 
-def _shape_codes(words: pa.Array, shapes: pa.Array, shape: str | None) -> npt.NDArray[np.unsignedinteger[Any]]:
+def _shapes_of_codes(words: pa.Array, shapes: pa.Array, shape: str | None) -> npt.NDArray[np.unsignedinteger[Any]]:
     """Return the shape of every code, next to the boundary and elsewhere: (2, codes)."""
-    dtype = np.min_scalar_type(len(shapes))
-    if shape is None:
-        return np.zeros((2, len(words) + 1), dtype=dtype)
-    found = (encode_items(names, shapes) for names in shapes_of(words, shape))
-    others = np.arange(len(shapes) + 1)
-    return np.stack(
-        [np.concatenate([np.where(codes < 0, len(shapes), codes), others]).astype(dtype) for codes in found]
+    found = (
+        [encode_items(names, shapes) for names in shapes_of(words, shape)]
+        if shape
+        else [np.full(len(words), ABSENT)] * 2
     )
+    of_words = np.where(np.stack(found) < 0, len(shapes), found)
+    others = np.tile(np.arange(len(shapes) + 1), (2, 1))
+    return np.hstack([of_words, others]).astype(np.min_scalar_type(len(shapes)))

@@ -12,32 +12,35 @@ from raregram.text.vocabulary import ABSENT
 Ints = npt.NDArray[np.int64]
 
 ODD = 0x9E3779B97F4A7C15  # the golden ratio: neighbours end up far apart
-INVERSE = np.uint64(pow(ODD, -1, 2**64))
-LAST = np.uint64(2**64 - 1)
 
 
 class PairTable:
     """Finds the rows of distinct pairs (parent, item), many at a time; rows whose parent is `ABSENT` are left out.
 
-    Multiplication by an odd number permutes the numbers of 64 bits, so a hash stands for one pair only. It also
+    Multiplication by an odd number permutes the numbers of 32 or 64 bits, so a hash stands for one pair only. It also
     spreads them evenly, so a pair is where the first bits of its hash point to, or a few entries further on.
 
-    >>> table = PairTable(np.array([7, 7, 9]), np.array([0, 1, 1]), width=2)
+    >>> table = PairTable(np.array([7, 7, 9]), np.array([0, 1, 1]), size=(10, 2))
     >>> table.find(np.array([7, 9, 9]), np.array([1, 1, 0])).tolist()
     [1, 2, -1]
     """
 
-    def __init__(self, parent: npt.NDArray[Any], item: npt.NDArray[Any], width: int) -> None:
-        self.width = width  # above all items
+    def __init__(self, parent: npt.NDArray[Any], item: npt.NDArray[Any], size: tuple[int, int]) -> None:
+        self.width = size[1]
+        # A pair is a number from -width on, as `ABSENT` is a parent, too.
+        self.number: Any = np.uint32 if (size[0] + 1) * size[1] <= 2**32 else np.uint64
+        self.bits = 8 * self.number().itemsize
+        self.factor = self.number(ODD % 2**self.bits)
         hashes = self._hash(parent, item)
         order = np.argsort(hashes)
         order = order[parent[order] != ABSENT]
         bits = max(len(order).bit_length(), 1)
-        self.hashes = np.append(hashes[order], LAST)  # the end, which stops a search
-        self.rows = np.append(order, ABSENT).astype(np.int32)
-        self.shift = np.uint64(64 - bits)
-        first = np.arange(1 << bits, dtype=np.uint64) << self.shift
-        self.begins = np.searchsorted(self.hashes, first).astype(np.int32)
+        self.shift = self.number(self.bits - bits)
+        end = ~self.number(0)  # where every search stops
+        self.hashes: npt.NDArray[Any] = np.append(hashes[order], end)
+        self.rows: npt.NDArray[np.int32] = np.append(order, ABSENT).astype(np.int32)
+        first: npt.NDArray[Any] = np.arange(1 << bits, dtype=self.number)
+        self.begins: npt.NDArray[np.int32] = np.searchsorted(self.hashes, first << self.shift).astype(np.int32)
 
     def __len__(self) -> int:
         return len(self.rows) - 1
@@ -47,22 +50,23 @@ class PairTable:
         """Bytes in memory."""
         return self.hashes.nbytes + self.rows.nbytes + self.begins.nbytes
 
-    def _hash(self, parent: npt.NDArray[Any], item: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    def _hash(self, parent: npt.NDArray[Any], item: npt.NDArray[Any]) -> npt.NDArray[Any]:
         codes = parent.astype(np.int64) * self.width + item
-        hashes: npt.NDArray[np.uint64] = codes.view(np.uint64) * np.uint64(ODD)
+        hashes: npt.NDArray[Any] = codes.astype(self.number) * self.factor
         return hashes
 
     def pairs(self) -> tuple[Ints, Ints]:
         """Return the parents and the items of all rows, in order, if none was left out."""
-        codes = np.empty(len(self), dtype=np.uint64)
-        codes[self.rows[:-1]] = self.hashes[:-1] * INVERSE
-        parent, item = np.divmod(codes.view(np.int64), self.width)
+        inverse = self.number(pow(ODD, -1, 2**self.bits))
+        codes = np.empty(len(self), dtype=np.int64)
+        codes[self.rows[:-1]] = self.hashes[:-1] * inverse
+        parent, item = np.divmod(codes, self.width)
         return parent, item
 
     def find(self, parent: npt.NDArray[Any], item: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
         """Return the row of each pair; `ABSENT` where there is none, and so where the parent is `ABSENT`."""
         hashes = self._hash(parent, item)
-        at = self.begins.take((hashes >> self.shift).view(np.int64), mode="clip")  # which skips a check
+        at = self.begins.take(hashes >> self.shift, mode="clip")  # no index is out of range, and this skips a check
         found = self.hashes.take(at, mode="clip")
         before = np.flatnonzero(found < hashes)
         while len(before):

@@ -36,9 +36,7 @@ class Step(NamedTuple):
 
     log_r0: Floats  # without their own frequencies
     correction: Floats  # log(r / r0)
-    parent: npt.NDArray[np.integer[Any]] | None = (
-        None  # of suffixes: the row of the one that is an item shorter, `ABSENT` where there is none
-    )
+    parent: npt.NDArray[np.integer[Any]] | None = None  # of suffixes: the row of the shorter one, or `ABSENT`
 
 
 def partitions(counts: Counts, settings: Settings, memory_limit: int) -> list[Nearest | None]:
@@ -80,13 +78,8 @@ def evidence(counts: Counts, settings: Settings, nearest: Nearest | None = None)
 
 def select(rows: Rows, steps: Mapping[Span, Step], settings: Settings) -> Selected:
     """Return the rows to store, and their scores."""
-    p, scores = settings.params, _scores(rows, steps, settings)
-    if p.size is None and p.criterion != "gain":
-        return rows, scores
-    kept = {
-        span: np.flatnonzero(score >= LEAST_GAIN) if p.size is None else _best(score, rows[span], p.size)
-        for span, score in scores.items()
-    }
+    scores = _scores(rows, steps, settings)
+    kept = {span: _best(score, rows[span], settings) for span, score in scores.items()}
     return {span: rows[span][kept[span]] for span in rows}, {span: scores[span][kept[span]] for span in rows}
 
 
@@ -95,12 +88,17 @@ def join(parts: Sequence[Selected], settings: Settings) -> Rows:
     rows = dict(parts[0][0])
     for span in [span for span in rows if span.width > 1 and len(parts) > 1]:
         joined = join_rows(span, [some[span] for some, _ in parts], columns=3)
-        score = np.concatenate([some[span] for _, some in parts])
         order = np.argsort(row_bytes(from_boundary(joined.keys, settings.side)), kind="stable")
-        rows[span], score = joined[order], score[order]
-        if settings.params.size is not None:
-            rows[span] = rows[span][_best(score, rows[span], settings.params.size)]
+        joined, score = joined[order], np.concatenate([some[span] for _, some in parts])[order]
+        rows[span] = joined[_best(score, joined, settings)]
     return rows
+
+
+def _best(score: Floats, part: SpanRows, settings: Settings) -> Ints:
+    """Return which rows of a span are stored."""
+    if settings.params.size is not None:
+        return selection.top(score, part.values[:, :2].sum(axis=1), settings.params.size)
+    return np.flatnonzero(score >= LEAST_GAIN) if settings.params.criterion == "gain" else np.arange(len(score))
 
 
 def _scores(rows: Rows, steps: Mapping[Span, Step], settings: Settings) -> dict[Span, Floats]:
@@ -131,7 +129,3 @@ def _gains(f_nu: Ints, expected: Floats, step: Step) -> Floats:
     """
     gains = f_nu * step.correction - expected * from_log(step.log_r0) * np.expm1(step.correction)
     return gains if step.parent is None else np.where(step.parent != ABSENT, gains, -np.inf)
-
-
-def _best(score: Floats, part: SpanRows, size: int) -> Ints:
-    return selection.top(score, part.values[:, :2].sum(axis=1), size)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
-from raregram.models.backoff.parameters import temper
-from raregram.models.backoff.suffixes import Trace
+from raregram.models.backoff.layers import Trace
+from raregram.models.backoff.parameters import tempering
 from raregram.models.base import Settings
 from raregram.models.frequencies import Frequencies, Index
 from raregram.models.intervals import LEAST, posterior_variance, unit_variance
@@ -18,7 +20,7 @@ def backoff_variance(
     frequencies: Frequencies,
     log_ratio: Floats,
     traces: tuple[Trace, Trace],
-    units: tuple[Floats, Floats],
+    units: Sequence[Floats],
     there: npt.NDArray[np.bool_],
 ) -> Floats:
     """Return the squared coefficient of variation of the ratio of each context.
@@ -66,7 +68,7 @@ def unit_variances(
         shape_index: of the frequencies of the shapes of all codes.
     """
     s, p = settings, settings.params
-    power = np.array([temper(p.tau, distance) for distance in range(s.n)])[:, None]
+    power = tempering(p.tau, s.n)
     f_nu, f_de = frequencies.of(index)
     log_unit = np.divide(units, power, out=np.zeros_like(units), where=power > 0)
     tempered = ((1 - power) * log_unit) ** 2  # tempering may have taken away evidence that was independent

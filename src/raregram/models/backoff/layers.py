@@ -1,4 +1,4 @@
-"""The suffixes that a back-off stores of items, or of shapes: looked up from the boundary outwards."""
+"""What a back-off stores of items, or of shapes: units, and suffixes by which contexts are followed outwards."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from raregram.counts.spans import LayerName
 from raregram.models.backoff.pairs import PairTable
 from raregram.models.frequencies import Index
 from raregram.models.ratios import Floats
@@ -27,30 +28,32 @@ class Level(NamedTuple):
 class Trace(NamedTuple):
     """What suffixes say of contexts, (lengths, contexts); one that is not stored has evidence 0 and correction 0."""
 
-    evidence: Index  # the index of the frequencies
+    evidence: Index
     prior: Floats  # log r0
     correction: Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Suffixes:
-    """All suffixes by their lengths. The node of a single item is its code, that of a longer suffix its row."""
+class Layer:
+    """Units and suffixes. The node of a suffix of one item is the code of that item, of a longer one its row."""
 
-    size: int  # the number of codes
-    levels: list[Level] = field(default_factory=list)
-    tables: list[PairTable] = field(default_factory=list)  # from two items on
-
-    def append(self, parent: npt.NDArray[Any], item: npt.NDArray[Any], index: Index, correction: Floats) -> None:
-        """Add the suffixes that are one item longer, given the nodes of the shorter ones."""
-        if self.levels:
-            self.tables.append(PairTable(parent, item, self.size))
-        nothing = index.dtype.type(0)
-        self.levels.append(Level(np.append(index, nothing), np.append(correction, 0.0).astype(np.float32)))
+    name: LayerName
+    units: Index  # (n, codes) of the frequencies at each distance
+    levels: list[Level] = field(default_factory=list)  # by length
+    tables: list[PairTable] = field(default_factory=list)  # the same from two items on
 
     @property
     def first(self) -> npt.NDArray[np.float32]:
-        """The corrections by single items next to the boundary: (codes,)."""
-        return self.levels[0].correction[:-1] if self.levels else np.zeros(self.size, np.float32)
+        """The corrections by suffixes of one item: (codes,)."""
+        return self.levels[0].correction[:-1] if self.levels else np.zeros(self.units.shape[1], np.float32)
+
+    def append(self, parent: npt.NDArray[Any], item: npt.NDArray[Any], evidence: Index, correction: Floats) -> None:
+        """Add the suffixes that are one item longer, given the nodes of the shorter ones."""
+        if self.levels:
+            size = len(self.levels[-1].evidence) - 1, self.units.shape[1]
+            self.tables.append(PairTable(parent, item, size))
+        nothing = evidence.dtype.type(0)
+        self.levels.append(Level(np.append(evidence, nothing), np.append(correction, 0.0).astype(np.float32)))
 
     def nodes(self, columns: Columns) -> npt.NDArray[np.integer[Any]]:
         """Return the node of each suffix of all these columns, or `ABSENT`."""
@@ -72,20 +75,21 @@ class Suffixes:
                 node = self.tables[length - 2].find(node, column.take(contexts, mode="clip"))
                 found = np.flatnonzero(node != ABSENT)
                 contexts, node = contexts.take(found, mode="clip"), node.take(found, mode="clip")
+            if not len(node):
+                return
             yield level, contexts, node
 
     def trace(self, columns: Columns, units: Floats) -> Trace:
         """Return what the suffixes of contexts say, given what comes to the prior with each item: (n, contexts)."""
         shape = len(self.levels), len(columns[0])
-        index = np.zeros(shape, dtype=self.levels[0].evidence.dtype if self.levels else np.uint8)
-        correction = np.zeros(shape)
+        evidence, correction = np.zeros(shape, dtype=self.units.dtype), np.zeros(shape)
         for row, (level, contexts, node) in enumerate(self.walk(columns)):
-            index[row, contexts] = level.evidence.take(node)
+            evidence[row, contexts] = level.evidence.take(node)
             correction[row, contexts] = level.correction.take(node)
-        return Trace(index, np.cumsum(units[: len(index)] + correction, axis=0) - correction, correction)
+        return Trace(evidence, np.cumsum(units[: len(self.levels)] + correction, axis=0) - correction, correction)
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        arrays = [array for level in self.levels for array in level]
-        return sum(array.nbytes for array in arrays) + sum(table.nbytes for table in self.tables)
+        of_levels = sum(array.nbytes for level in self.levels for array in level)
+        return self.units.nbytes + of_levels + sum(table.nbytes for table in self.tables)
