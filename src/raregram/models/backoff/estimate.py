@@ -15,23 +15,23 @@ Frequencies are all that a model stores, and what it does not store counts as fr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any, Literal, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from raregram.counts.rows import SpanRows, from_boundary, join_rows
-from raregram.counts.spans import Span
+from raregram.counts.spans import LayerName, Span, unit_spans
 from raregram.counts.table import Counts, compact
 from raregram.models import ratios
 from raregram.models.backoff import prune
 from raregram.models.backoff.layers import Columns, Layer, Trace
-from raregram.models.backoff.parameters import BackoffParameters, Spans, found_in, tempering
+from raregram.models.backoff.parameters import ANYWHERE, LAYERS, BackoffParameters, Spans, found_in, tempering
 from raregram.models.backoff.prune import Step
 from raregram.models.backoff.variance import backoff_variance, unit_variances
 from raregram.models.base import BLOCK, Estimator, Facts, ModelRows, Options, Parameters, Settings
@@ -42,14 +42,7 @@ from raregram.options import BACKOFF_LAM, LONGEST, LONGEST_SHAPES
 from raregram.text.shapes import shape_function, shapes_of
 from raregram.text.vocabulary import ABSENT, MISSING, Codes, build_vocabulary, encode_items
 
-LAYERS: tuple[Literal["item", "shape"], ...] = ("item", "shape")
-
-
-class Coded(NamedTuple):
-    """The rows of a span: their codes from the boundary on, and the index of their frequencies."""
-
-    keys: npt.NDArray[Any]  # (rows, width)
-    evidence: Index  # (rows,)
+Coded: TypeAlias = tuple[npt.NDArray[Any], Index]  # keys from the boundary on, (rows, width), and their frequencies
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +94,8 @@ class Backoff(Estimator):
     def fit(cls, counts: Counts, settings: Settings, memory_limit: int) -> Backoff:
         """Fit to the frequencies of a count table, and store the spans that are selected."""
         cut = prune.partitions(counts, settings, memory_limit)
-        return cls.from_parts(counts.items, settings, [cls.fit_part(counts, settings, nearest) for nearest in cut])
+        selected = [cls.fit_part(counts, settings, nearest) for nearest in cut]
+        return cls.build(settings, counts.items, prune.join(selected, settings))
 
     @classmethod
     def fit_part(cls, counts: Counts, settings: Settings, nearest: prune.Nearest | None) -> prune.Selected:
@@ -109,11 +103,6 @@ class Backoff(Estimator):
         rows = prune.evidence(counts, settings, nearest)
         estimator, steps = cls.assemble(settings, counts.items, rows)
         return prune.select(rows, estimator.unit_steps() | steps, settings)
-
-    @classmethod
-    def from_parts(cls, items: pa.Array, settings: Settings, parts: Sequence[prune.Selected]) -> Backoff:
-        """Return the estimator of the spans that were selected of all parts."""
-        return cls.build(settings, items, prune.join(parts, settings))
 
     @classmethod
     def build(cls, settings: Settings, items: pa.Array, rows: Mapping[Span, SpanRows]) -> Backoff:
@@ -137,22 +126,21 @@ class Backoff(Estimator):
         parts = [*of_words, *of_shapes]
         frequencies, index = pool(np.concatenate([part.values for part in parts]))
         own = np.split(index, np.cumsum([len(part) for part in parts])[:-1])
-        coded = {part.span: Coded(from_boundary(part.keys, side), f) for part, f in zip(parts, own, strict=True)}
+        coded = {part.span: (from_boundary(part.keys, side), of) for part, of in zip(parts, own, strict=True)}
 
-        def by_code(span: Span, size: int) -> Index:
-            table = np.zeros(size, dtype=index.dtype)
+        def by_code(layer: LayerName, span: Span) -> Index:
+            table = np.zeros(len(shapes) + 1 + (len(words) if layer == "item" else 0), dtype=index.dtype)
             if span in coded:
-                table[coded[span].keys[:, 0]] = coded[span].evidence
+                keys, of_rows = coded[span]
+                table[keys[:, 0]] = of_rows
             return table
 
-        shape_of, sizes = _shapes_of_codes(words, shapes, settings.params.shape), {"shape": len(shapes) + 1}
-        sizes["item"] = shape_of.shape[1]
         layers = [
-            Layer(name, np.stack([by_code(spans.unit(distance, name), sizes[name]) for distance in range(spans.n)]))
+            Layer(name, np.stack([by_code(name, spans.unit(distance, name)) for distance in range(spans.n)]))
             for name in LAYERS
         ]
-        anywhere = by_code(spans.anywhere, sizes["item"])
-        estimator = cls(settings, words, frequencies, shapes, shape_of, anywhere, *layers)
+        shape_of = _shapes_of_codes(words, shapes, settings.params.shape)
+        estimator = cls(settings, words, frequencies, shapes, shape_of, by_code("item", ANYWHERE), *layers)
         return estimator, estimator._grow(estimator.of_shapes, coded) | estimator._grow(estimator.of_items, coded)
 
     def _grow(self, layer: Layer, coded: Mapping[Span, Coded]) -> dict[Span, Step]:
@@ -163,7 +151,7 @@ class Backoff(Estimator):
         log_r = np.zeros(size)
         for length in range(1, spans.longest_of(layer.name) + 1):
             span = spans.suffix(length, layer.name)
-            keys, index = coded[span] if length > 1 else Coded(np.arange(size)[:, None], layer.units[0])
+            keys, index = coded[span] if length > 1 else (np.arange(size)[:, None], layer.units[0])
             *shorter, item = columns = list(np.ascontiguousarray(keys.T, dtype=np.intp))
             parent = layer.nodes(shorter) if shorter else item
             log_r0 = log_r[parent] + units[length - 1].take(item)
@@ -215,7 +203,7 @@ class Backoff(Estimator):
         # The rows of items at any position act at all distances: judge them by the one in the middle.
         seen, middle = np.flatnonzero(self.anywhere), spans.n // 2
         log_r0 = self._by_shape(of_shape)[middle, seen]
-        steps[spans.anywhere] = Step(log_r0, anywhere[middle, seen] - log_r0)
+        steps[ANYWHERE] = Step(log_r0, anywhere[middle, seen] - log_r0)
         here[0] += self.of_items.first  # what is nearest speaks again, as a suffix
         of_shape[0] += self.of_shapes.first
         for distance in range(spans.n):
@@ -336,12 +324,10 @@ class Backoff(Estimator):
             kind, span, index = next((found for found in finest if found[2]), ("none", own, 0))
             terms.append(self.term(span, names, int(index), float(units[distance, 0]), kind))
         for layer, trace in zip((self.of_shapes, self.of_items), traces, strict=True):
-            for length, (index, prior, value) in enumerate(
-                zip(*(row[:, 0].tolist() for row in trace), strict=True), 1
-            ):
-                if index:
-                    span = spans.suffix(length, layer.name)
-                    terms.append(self.term(span, names, index, value, f"{layer.name}s", prior))
+            for row in np.flatnonzero(trace.evidence[:, 0]).tolist():
+                index, prior, value = (column[row, 0].item() for column in trace)
+                span = spans.suffix(row + 1, layer.name)
+                terms.append(self.term(span, names, index, value, f"{layer.name}s", prior))
         return terms
 
     # --- rows
@@ -387,19 +373,13 @@ class Backoff(Estimator):
 
     def size_facts(self) -> Facts:
         """Return how many rows there are: of single items and shapes, and of suffixes by length."""
-        spans = Spans.of(self.settings)
-        sizes = dict.fromkeys(spans.all(), 0) | {rows.span: len(rows) for rows in self.rows()}
-        (items, suffixes), (shapes, of_shapes) = (
-            (
-                [sizes[span] for span in sorted(sizes) if span.layer == layer and span.width == 1],
-                {str(span.width): sizes[span] for span in spans.suffixes(layer)},
-            )
-            for layer in LAYERS
-        )
-        facts: Facts = {"items_stored_by_position": items, "suffixes_stored_by_length": suffixes}
+        spans, sizes = Spans.of(self.settings), {rows.span: len(rows) for rows in self.rows()}
+        units = [[sizes.get(span, 0) for span in unit_spans(spans.n, layer)] for layer in LAYERS]
+        suffixes = [{str(span.width): sizes.get(span, 0) for span in spans.suffixes(layer)} for layer in LAYERS]
+        facts: Facts = {"items_stored_by_position": units[0], "suffixes_stored_by_length": suffixes[0]}
         if spans.longest_shapes:
-            facts["items_stored_anywhere"] = sizes[spans.anywhere]
-            facts |= {"shapes_stored_by_position": shapes, "shape_suffixes_stored_by_length": of_shapes}
+            facts["items_stored_anywhere"] = sizes[ANYWHERE]
+            facts |= {"shapes_stored_by_position": units[1], "shape_suffixes_stored_by_length": suffixes[1]}
         return facts
 
 
@@ -410,11 +390,9 @@ def look_up(table: npt.NDArray[Any], columns: Columns) -> npt.NDArray[Any]:
 
 def _shapes_of_codes(words: pa.Array, shapes: pa.Array, shape: str | None) -> npt.NDArray[np.unsignedinteger[Any]]:
     """Return the shape of every code, next to the boundary and elsewhere: (2, codes)."""
-    found = (
-        [encode_items(names, shapes) for names in shapes_of(words, shape)]
-        if shape
-        else [np.full(len(words), ABSENT)] * 2
-    )
-    of_words = np.where(np.stack(found) < 0, len(shapes), found)
+    if shape is None:
+        return np.zeros((2, len(words) + 1), dtype=np.uint8)
+    of_words = np.stack([encode_items(names, shapes) for names in shapes_of(words, shape)])
+    of_words[of_words == ABSENT] = len(shapes)
     others = np.tile(np.arange(len(shapes) + 1), (2, 1))
     return np.hstack([of_words, others]).astype(np.min_scalar_type(len(shapes)))

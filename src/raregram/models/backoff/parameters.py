@@ -14,6 +14,9 @@ from raregram.models.base import Facts, Options, Parameters, Settings
 from raregram.models.ratios import Floats
 from raregram.options import BACKOFF_LAM, LAM, SEED, SPAN_CRITERION, SPANS, UNIT_RIDGE, Option
 
+LAYERS: tuple[LayerName, ...] = ("item", "shape")
+ANYWHERE = Span("any", 0, 1)  # stands for an item at any position
+
 
 @dataclass(frozen=True, kw_only=True)
 class BackoffParameters(Parameters):
@@ -84,11 +87,6 @@ class Spans:
         """Return the distance of the item of a span; undoes `unit`."""
         return self.n - 1 - span.start if self.side == "left" else span.start
 
-    @property
-    def anywhere(self) -> Span:
-        """The span that stands for an item at any position."""
-        return Span("any", 0, 1)
-
     def suffix(self, length: int, layer: LayerName = "item") -> Span:
         """Return the span of the items next to the boundary."""
         return suffix(length, self.n, self.side, layer)
@@ -105,7 +103,7 @@ class Spans:
         """Return all spans."""
         found = [*unit_spans(self.n), *self.suffixes()]
         if self.longest_shapes:
-            found += [*unit_spans(self.n, "shape"), *self.suffixes("shape"), self.anywhere]
+            found += [*unit_spans(self.n, "shape"), *self.suffixes("shape"), ANYWHERE]
         return sorted(found, key=span_order)
 
 

@@ -16,7 +16,7 @@ from raregram.counts.rows import SpanRows, from_boundary, join_rows, row_bytes
 from raregram.counts.spans import LayerName, Span
 from raregram.counts.table import Counts, Ints, add_up
 from raregram.models import selection
-from raregram.models.backoff.parameters import Spans
+from raregram.models.backoff.parameters import ANYWHERE, LAYERS, Spans
 from raregram.models.base import Settings
 from raregram.models.ratios import Floats, from_log
 from raregram.text.shapes import shapes_of
@@ -59,7 +59,7 @@ def evidence(counts: Counts, settings: Settings, nearest: Nearest | None = None)
     Of suffixes there may be only those of one part of `partitions`.
     """
     spans = Spans.of(settings)
-    parts: dict[Span, list[SpanRows]] = {span: [] for span in spans.all() if span != spans.anywhere}
+    parts: dict[Span, list[SpanRows]] = {span: [] for span in spans.all() if span != ANYWHERE}
     for part in counts.rows.stream(parts):
         f_nu, f_de = counts.frequencies(part, settings.target, settings.denominator)
         telling = (f_nu > 0) | (f_de > 1) | (part.span.width == 1)
@@ -71,7 +71,7 @@ def evidence(counts: Counts, settings: Settings, nearest: Nearest | None = None)
     if spans.longest_shapes:
         units = [rows[spans.unit(distance)] for distance in range(spans.n)]
         keys, values = np.concatenate([part.keys for part in units]), np.concatenate([part.values for part in units])
-        rows[spans.anywhere] = anywhere = add_up(spans.anywhere, keys, values)
+        rows[ANYWHERE] = anywhere = add_up(ANYWHERE, keys, values)
         anywhere.values[:, 2] = 1
     return rows
 
@@ -106,14 +106,13 @@ def _scores(rows: Rows, steps: Mapping[Span, Step], settings: Settings) -> dict[
     s, p, spans, scores = settings, settings.params, Spans.of(settings), {}
     for number, (span, part) in enumerate(rows.items()):
         f_nu, f_de = part.values[:, 0], part.values[:, 1]
-        positions = spans.n if span == spans.anywhere else 1
+        positions = spans.n if span == ANYWHERE else 1
         if p.criterion == "gain":
             scores[span] = _gains(f_nu, s.n_nu * (f_de / s.n_de), steps[span])
         else:
             totals, seed = (s.n_nu * positions, s.n_de * positions), (p.seed, number)
             scores[span] = selection.scores(p.criterion, f_nu, f_de, *totals, seed=seed)
-    layers: tuple[LayerName, ...] = ("item", "shape")
-    for layer in layers:
+    for layer in LAYERS:
         for longer, shorter in pairwise(reversed(spans.suffixes(layer))):
             parent = steps[longer].parent
             assert parent is not None
