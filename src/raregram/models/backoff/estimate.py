@@ -234,8 +234,6 @@ class Backoff(Estimator):
 
     def encode_unknown(self, items: pa.Array) -> tuple[Codes, Codes]:
         """Return the codes of other items by their shapes."""
-        if not self.uses_shapes:
-            return super().encode_unknown(items)
         pairs = list(map(shape_function(self.settings.params.shape), items.to_pylist()))
         code, rest = self._code_of_shape.get, self.num_codes - 1
         nearest, elsewhere = (np.array([code(pair[k], rest) for pair in pairs], dtype=np.int32) for k in (0, 1))
