@@ -117,7 +117,7 @@ def from_log(log_ratio: Floats) -> Floats:
     return np.exp(np.clip(log_ratio, -LARGEST_LOG, LARGEST_LOG))
 
 
-def log_on_grid(ratio: Floats, power: float = 1.0, grid: float = GRID) -> Floats:
+def log_on_grid(ratio: Floats, power: float | Floats = 1.0, grid: float = GRID) -> Floats:
     """Natural logarithm of a power of a ratio, rounded to a multiple of 2**-44 (an error below 3e-14).
 
     Sums of such numbers are exact as long as they stay below 512, so a score is the same to the last bit in

@@ -19,7 +19,7 @@ from raregram.counts.storage import COMMON, SpanTable, damage_named, from_arrow,
 from raregram.counts.table import Counts
 from raregram.errors import ParameterError
 from raregram.models.backoff.estimate import Backoff
-from raregram.models.backoff.prune import ROW_BYTES, Selected
+from raregram.models.backoff.prune import ROW_BYTES, Selected, join
 from raregram.models.base import COLUMNS, Settings
 from raregram.models.fit import FitOptions, choose_settings
 from raregram.models.model import Model
@@ -50,17 +50,17 @@ def fit(cluster: Cluster, path: str, options: FitOptions, memory_limit: int | No
             raise ParameterError(f"the estimator {found.name!r} is not fitted on Spark: fit it with the local engine")
         return Model(found.fit(counts, settings, memory_limit))
     suffixes = rows.where(f"not {UNIT}")
-    parts = cluster.run(suffixes.count) * ROW_BYTES // memory_limit + 1
+    tasks = cluster.run(suffixes.count) * ROW_BYTES // memory_limit + 1
     with_nearest = cluster.map(suffixes, _nearest(settings), {"nearest": "string"}, like=suffixes)
     of_units = [counts.rows[span] for span in counts.spans if span.width == 1]
     units = cluster.broadcast(to_arrow(counts.as_table(), of_units))
     columns = {"start": "smallint", "end": "smallint", "items": "array<string>"}
     columns |= {**dict.fromkeys(COLUMNS, "bigint"), "score": "double"}
     selected = cluster.map(
-        with_nearest.repartition(parts, "nearest").drop("nearest"), _select(table, units, settings), columns
+        with_nearest.repartition(tasks, "nearest").drop("nearest"), _select(table, units, settings), columns
     )
-    first = Backoff.fit_part(counts, settings, None)
-    return Model(Backoff.from_parts(counts.items, settings, [first, _collected(cluster, selected, counts)]))
+    parts = [Backoff.fit_part(counts, settings, None), _collected(cluster, selected, counts)]
+    return Model(Backoff.build(settings, counts.items, join(parts, settings)))
 
 
 def _nearest(settings: Settings) -> Work:

@@ -1,1 +1,1 @@
-"""The back-off estimator: parameters, trie, estimate, variance, pruning."""
+"""The back-off estimator: parameters, layers of suffixes, estimate, variance, pruning."""

@@ -1,6 +1,6 @@
 """The back-off estimator: from single items to ever longer suffixes, each shrunk towards a simpler estimate.
 
-The estimate of a context is a sum of logarithms:
+The estimate of a context is a sum of logarithms, which docs/theory.md derives:
 
     log r(x) = tempered units + corrections by suffixes of shapes + corrections by suffixes of items
 
@@ -15,24 +15,24 @@ Frequencies are all that a model stores, and what it does not store counts as fr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from raregram.counts.rows import SpanRows, from_boundary, row_bytes
-from raregram.counts.spans import LayerName, Span, span_order, unit_spans
+from raregram.counts.rows import SpanRows, from_boundary, join_rows
+from raregram.counts.spans import LayerName, Span, unit_spans
 from raregram.counts.table import Counts, compact
 from raregram.models import ratios
 from raregram.models.backoff import prune
-from raregram.models.backoff.pairs import PairTable
-from raregram.models.backoff.parameters import BackoffParameters, Spans, found_in, temper
+from raregram.models.backoff.layers import Columns, Layer, Trace
+from raregram.models.backoff.parameters import ANYWHERE, LAYERS, BackoffParameters, Spans, found_in, tempering
 from raregram.models.backoff.prune import Step
-from raregram.models.backoff.trie import Columns, Suffixes, Trace, Trie, Units, look_up
 from raregram.models.backoff.variance import backoff_variance, unit_variances
 from raregram.models.base import BLOCK, Estimator, Facts, ModelRows, Options, Parameters, Settings
 from raregram.models.explain import Term
@@ -42,31 +42,22 @@ from raregram.options import BACKOFF_LAM, LONGEST, LONGEST_SHAPES
 from raregram.text.shapes import shape_function, shapes_of
 from raregram.text.vocabulary import ABSENT, MISSING, Codes, build_vocabulary, encode_items
 
-
-class UnitTables(NamedTuple):
-    """What single items and single shapes say at each distance: tempered log ratios, and the index of frequencies."""
-
-    item_index: Index  # (n, codes)
-    log: Floats  # (n, codes)
-    shape_index: Index  # (n, shapes + 1)
-    shape_log: Floats  # (n, shapes + 1)
-    correction: Floats  # (codes,) by the suffix of one item,
-    shape_correction: Floats  # (shapes + 1,) and of one shape
-    nearest: Floats  # (codes,) the log ratio next to the boundary with both corrections
+Coded: TypeAlias = tuple[npt.NDArray[Any], Index]  # keys from the boundary on, (rows, width), and their frequencies
 
 
 @dataclass(frozen=True, eq=False)
 class Backoff(Estimator):
     """The back-off estimator.
 
-    Behind the codes of `items` follow codes for other items of a known shape, one for each of `shapes.names`; the
-    last one is for the rest.
+    After the codes of `items` follow codes for other items of a known shape, one for each of `shapes`; the last code
+    is for the rest.
     """
 
-    words: Trie
-    shapes: Trie
-    anywhere: Index  # (items + 1,) of the frequencies of each item at any position
-    shape_codes: npt.NDArray[np.unsignedinteger[Any]]  # (2, codes) next to the boundary, and elsewhere
+    shapes: pa.Array  # string, distinct, in byte order
+    shape_of: npt.NDArray[np.unsignedinteger[Any]]  # (2, codes) the shape next to the boundary, and elsewhere
+    anywhere: Index  # (codes,) of the frequencies of each item at any position
+    of_items: Layer
+    of_shapes: Layer
 
     name = "backoff"
     Params = BackoffParameters
@@ -102,10 +93,9 @@ class Backoff(Estimator):
     @classmethod
     def fit(cls, counts: Counts, settings: Settings, memory_limit: int) -> Backoff:
         """Fit to the frequencies of a count table, and store the spans that are selected."""
-        parts = [
-            cls.fit_part(counts, settings, nearest) for nearest in prune.partitions(counts, settings, memory_limit)
-        ]
-        return cls.from_parts(counts.items, settings, parts)
+        cut = prune.partitions(counts, settings, memory_limit)
+        selected = [cls.fit_part(counts, settings, nearest) for nearest in cut]
+        return cls.build(settings, counts.items, prune.join(selected, settings))
 
     @classmethod
     def fit_part(cls, counts: Counts, settings: Settings, nearest: prune.Nearest | None) -> prune.Selected:
@@ -115,15 +105,10 @@ class Backoff(Estimator):
         return prune.select(rows, estimator.unit_steps() | steps, settings)
 
     @classmethod
-    def from_parts(cls, items: pa.Array, settings: Settings, parts: Sequence[prune.Selected]) -> Backoff:
-        """Return the estimator of the spans that were selected of all parts."""
-        return cls.build(settings, items, prune.join(parts, settings))
-
-    @classmethod
     def build(cls, settings: Settings, items: pa.Array, rows: Mapping[Span, SpanRows]) -> Backoff:
         """Make an estimator from rows, without suffixes that cannot be reached from a shorter one."""
         estimator, steps = cls.assemble(settings, items, rows)
-        reached = {span: step.parent >= 0 for span, step in steps.items()}
+        reached = {span: step.parent != ABSENT for span, step in steps.items() if span in rows}
         if all(map(np.all, reached.values())):
             return estimator
         kept = {span: part[reached[span]] if span in reached else part for span, part in rows.items()}
@@ -134,108 +119,99 @@ class Backoff(Estimator):
         cls, settings: Settings, items: pa.Array, rows: Mapping[Span, SpanRows]
     ) -> tuple[Backoff, dict[Span, Step]]:
         """Make an estimator from rows with f_nu, f_de and selected; return also the steps of all suffixes."""
-        n, spans = settings.n, Spans.of(settings)
-        words, of_words = compact(items, [part for span, part in rows.items() if span.layer != "shape"])
-        shapes, of_shapes = compact(items, [part for span, part in rows.items() if span.layer == "shape"])
+        spans, side = Spans.of(settings), settings.side
+        given = [rows.get(span, join_rows(span, [], columns=3)) for span in spans.all()]
+        words, of_words = compact(items, [part for part in given if part.span.layer != "shape"])
+        shapes, of_shapes = compact(items, [part for part in given if part.span.layer == "shape"])
         parts = [*of_words, *of_shapes]
-        frequencies, index = pool(np.concatenate([np.empty((0, 3), np.int64), *(part.values for part in parts)]))
-        bounds = np.cumsum([len(part) for part in parts], dtype=np.intp)[:-1]
-        coded = {part.span: (part, own) for part, own in zip(parts, np.split(index, bounds), strict=False)}
+        frequencies, index = pool(np.concatenate([part.values for part in parts]))
+        own = np.split(index, np.cumsum([len(part) for part in parts])[:-1])
+        coded = {part.span: (from_boundary(part.keys, side), of) for part, of in zip(parts, own, strict=True)}
 
-        def units(names: pa.Array, layer: LayerName) -> Trie:
-            none = SpanRows(spans.anywhere, np.empty((0, 1), np.int32), np.empty((0, 3), np.int64)), index[:0]
-            found = [coded.get(spans.unit(distance, layer), none) for distance in range(n)]
-            return Trie(names, tuple(Units.build(part.keys[:, 0], own, len(names)) for part, own in found))
+        def by_code(layer: LayerName, span: Span) -> Index:
+            table = np.zeros(len(shapes) + 1 + (len(words) if layer == "item" else 0), dtype=index.dtype)
+            if span in coded:
+                keys, of_rows = coded[span]
+                table[keys[:, 0]] = of_rows
+            return table
 
-        anywhere = np.zeros(len(words) + 1, dtype=index.dtype)
-        if spans.anywhere in coded:
-            part, own = coded[spans.anywhere]
-            anywhere[part.keys[:, 0]] = own
-        shape_codes = _shape_codes(words, shapes, settings.params.shape)
-        tries = units(words, "item"), units(shapes, "shape")
-        estimator = cls(settings, words, frequencies, *tries, anywhere, shape_codes)
-        steps: dict[Span, Step] = {}
-        estimator._grow(estimator.shapes, "shape", coded, steps)
-        estimator._grow(estimator.words, "item", coded, steps)
-        return estimator, steps
+        layers = [
+            Layer(name, np.stack([by_code(name, spans.unit(distance, name)) for distance in range(spans.n)]))
+            for name in LAYERS
+        ]
+        shape_of = _shapes_of_codes(words, shapes, settings.params.shape)
+        estimator = cls(settings, words, frequencies, shapes, shape_of, by_code("item", ANYWHERE), *layers)
+        return estimator, estimator._grow(estimator.of_shapes, coded) | estimator._grow(estimator.of_items, coded)
 
-    def _grow(
-        self, trie: Trie, layer: LayerName, rows: Mapping[Span, tuple[SpanRows, Index]], steps: dict[Span, Step]
-    ) -> None:
-        """Add the suffixes to a trie, shorter ones first; that of shapes has to be grown before that of items.
+    def _grow(self, layer: Layer, coded: Mapping[Span, Coded]) -> dict[Span, Step]:
+        """Walk outwards: what is known of a suffix is the shorter one, the last item and, of items, their shapes."""
+        p, spans, steps, size = self.settings.params, Spans.of(self.settings), {}, layer.units.shape[1]
+        is_items = layer is self.of_items
+        units, lam = (self.unit_logs[0], p.lam) if is_items else (self.unit_logs[1], p.unit_lam)
+        log_r = np.zeros(size)
+        for length in range(1, spans.longest_of(layer.name) + 1):
+            span = spans.suffix(length, layer.name)
+            keys, index = coded[span] if length > 1 else (np.arange(size)[:, None], layer.units[0])
+            *shorter, item = columns = list(np.ascontiguousarray(keys.T, dtype=np.intp))
+            parent = layer.nodes(shorter) if shorter else item
+            log_r0 = log_r[parent] + units[length - 1].take(item)
+            if is_items and length <= p.longest_shapes:
+                node = self.of_shapes.nodes(self._shape_columns(columns))
+                log_r0 += self.of_shapes.levels[length - 1].correction[node]
+            r0 = ratios.from_log(log_r0)
+            correction = ratios.log_on_grid(self._ridge(r0, index, lam) / r0, grid=ratios.COARSE_GRID)
+            layer.append(parent, item, index, correction)
+            log_r = log_r0 + correction
+            if length > 1:
+                steps[span] = Step(log_r0, correction, parent)
+        return steps
 
-        A shape is treated as an unknown item of that shape, which no item or longer shape has corrected yet.
-        """
-        p, units, offset = self.settings.params, self.units, len(self.items) if layer == "shape" else 0
-        row_of_node = np.arange(len(trie.names))
-        estimate, total = units.nearest[row_of_node + offset], np.zeros(len(trie.names))  # of each node
-        for span in Spans.of(self.settings).suffixes(layer):
-            if span not in rows:
-                continue
-            part, index = rows[span]
-            columns = self._columns(part.keys)
-            parent = trie.nodes(columns[:-1])
-            reached = np.flatnonzero(parent >= 0)
-            steps[span] = step = Step(np.full(len(part), -1), np.zeros(len(part)), np.zeros(len(part)))
-            if not len(reached):
-                continue
-            node, columns = parent[reached], [column[reached] + offset for column in columns]
-            prior = estimate[node] + units.log[len(columns) - 1].take(columns[-1])
-            prior += self.shapes.corrections(self._shape_columns(columns), len(columns))[1][-1]
-            correction = self.correction(prior, index[reached], p.unit_lam if layer == "shape" else p.lam)
-            step.parent[reached], step.prior[reached], step.correction[reached] = row_of_node[node], prior, correction
-            pairs, order = PairTable.build(node, columns[-1] - offset, len(trie.names))
-            estimate, total = (prior + correction)[order], (total[node] + correction)[order]
-            row_of_node = reached[order]
-            trie.suffixes.append(Suffixes(pairs, index[reached][order], total.astype(np.float32)))
-
-    def correction(self, prior: Floats, index: Index, lam: float) -> Floats:
-        """Return log(r / r0) of suffixes, given log r0 and the index of their frequencies."""
-        r0 = ratios.from_log(prior)
-        return ratios.log_on_grid(self._shrink(r0, index, lam) / r0, grid=ratios.COARSE_GRID)
-
-    def _unit_logs(self, distance: int) -> tuple[Floats, Floats, Floats]:
+    def _units(self) -> tuple[Floats, Floats, Floats]:
         """Return the tempered log ratios of shapes, of items at any position, and of items at a distance.
 
-        Each is shrunk towards the one before: (shapes + 1,), (codes,), (codes,).
+        Each is shrunk towards the one before: (n, shapes + 1), (n, codes), (n, codes).
         """
-        s, p, shape = self.settings, self.settings.params, self.shape_codes[min(distance, 1)]
-        power, known = temper(p.tau, distance), np.minimum(np.arange(self.num_codes), len(self.items))
-        index = self.words.units[distance].table()[known]
-        if not p.longest_shapes:
+        s, p, index = self.settings, self.settings.params, self.of_items.units
+        if p.longest_shapes:
+            shape = self._ridge(1.0, self.of_shapes.units, p.unit_lam)
+            anywhere = self._ridge(self._by_shape(shape), self.anywhere, p.lam, positions=s.n)
+            here = self._ridge(anywhere, index, p.unit_lam)
+        else:
             f_nu, f_de = self.frequencies.of(index)
-            log_unit = ratios.log_on_grid(ratios.unit(f_nu, s.n_nu, f_de, s.n_de, p.unit_lam), power)
-            return np.zeros(len(self.shapes.names) + 1), np.zeros(len(index)), np.where(index > 0, log_unit, 0.0)
-        of_shape = self._shrink(1.0, self.shapes.units[distance].table(), p.unit_lam)
-        anywhere = self._shrink(of_shape[shape], self.anywhere[known], p.lam, positions=s.n)
-        here = self._shrink(anywhere, index, p.unit_lam)
-        return (
-            ratios.log_on_grid(of_shape, power),
-            ratios.log_on_grid(anywhere, power),
-            ratios.log_on_grid(here, power),
-        )
+            here = np.where(index > 0, ratios.unit(f_nu, s.n_nu, f_de, s.n_de, p.unit_lam), 1.0)
+            shape, anywhere = np.ones(self.of_shapes.units.shape), np.ones(index.shape)
+        powers = tempering(p.tau, s.n)
+        log_shape, log_anywhere, log_here = (ratios.log_on_grid(ratio, powers) for ratio in (shape, anywhere, here))
+        return log_shape, log_anywhere, log_here
 
     @cached_property
-    def units(self) -> UnitTables:
-        """What all items and shapes say by themselves."""
-        p, known = self.settings.params, np.minimum(np.arange(self.num_codes), len(self.items))
-        index = np.stack([units.table()[known] for units in self.words.units])
-        shape_index = np.stack([units.table() for units in self.shapes.units])
-        logs = [self._unit_logs(distance) for distance in range(self.settings.n)]
-        log, shape_log = np.stack([here for *_, here in logs]), np.stack([of_shape for of_shape, *_ in logs])
-        correction, shape_correction = np.zeros(len(known)), np.zeros(shape_log.shape[1])
-        if p.longest_shapes:
-            shape_correction = self.correction(shape_log[0], shape_index[0], p.unit_lam)
-        nearest = log[0] + shape_correction[self.shape_codes[0]]
-        if p.longest:
-            correction = self.correction(nearest, index[0], p.lam)
-        return UnitTables(index, log, shape_index, shape_log, correction, shape_correction, nearest + correction)
+    def unit_logs(self) -> tuple[Floats, Floats]:
+        """The tempered log ratios of all items, (n, codes), and of all shapes, (n, shapes + 1)."""
+        of_shapes, _, of_items = self._units()
+        return of_items, of_shapes
 
-    def _shrink(self, r0: npt.ArrayLike, index: npt.NDArray[Any], lam: float, positions: int = 1) -> Floats:
-        """Return the ridge estimates (E5) of frequencies that were counted at so many positions."""
+    def _ridge(self, r0: npt.ArrayLike, index: Index, lam: float, positions: int = 1) -> Floats:
+        """Return the ridge estimates (E5) of frequencies that were counted at a number of positions."""
         p_nu = self.frequencies.f_nu / (self.settings.n_nu * positions)  # of all distinct ones, which are few
         p_de = self.frequencies.f_de / (self.settings.n_de * positions)
         return ratios.ridge(r0, p_nu[index], p_de[index], lam)
+
+    def unit_steps(self) -> dict[Span, Step]:
+        """Return the steps of units, and of items at any position."""
+        spans, steps = Spans.of(self.settings), {}
+        of_shape, anywhere, here = self._units()
+        # The rows of items at any position act at all distances: judge them by the one in the middle.
+        seen, middle = np.flatnonzero(self.anywhere), spans.n // 2
+        log_r0 = self._by_shape(of_shape)[middle, seen]
+        steps[ANYWHERE] = Step(log_r0, anywhere[middle, seen] - log_r0)
+        here[0] += self.of_items.first  # what is nearest speaks again, as a suffix
+        of_shape[0] += self.of_shapes.first
+        for distance in range(spans.n):
+            items, shapes = (np.flatnonzero(layer.units[distance]) for layer in (self.of_items, self.of_shapes))
+            log_r0 = anywhere[distance, items]
+            steps[spans.unit(distance)] = Step(log_r0, here[distance, items] - log_r0)
+            steps[spans.unit(distance, "shape")] = Step(np.zeros(len(shapes)), of_shape[distance, shapes])
+        return steps
 
     # --- codes
 
@@ -250,22 +226,23 @@ class Backoff(Estimator):
 
     def _shape_columns(self, columns: Columns) -> list[npt.NDArray[Any]]:
         """Return the codes of the shapes of items, by distance."""
-        return [self.shape_codes[min(d, 1)].take(column, mode="clip") for d, column in enumerate(columns)]
+        return [self.shape_of[min(d, 1)].take(column, mode="clip") for d, column in enumerate(columns)]
+
+    def _by_shape(self, table: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the entries of a table of shapes, (n, shapes + 1), for all codes: (n, codes)."""
+        return look_up(table, [self.shape_of[min(d, 1)] for d in range(len(table))])
 
     def encode_unknown(self, items: pa.Array) -> tuple[Codes, Codes]:
         """Return the codes of other items by their shapes."""
-        if not self.uses_shapes:
-            return super().encode_unknown(items)
-        rest = self.num_codes - 1
         pairs = list(map(shape_function(self.settings.params.shape), items.to_pylist()))
-        code = self._code_of_shape.get
-        nearest, elsewhere = ([code(pair[k], rest) for pair in pairs] for k in (0, 1))
-        return np.array(nearest, dtype=np.int32), np.array(elsewhere, dtype=np.int32)
+        code, rest = self._code_of_shape.get, self.num_codes - 1
+        nearest, elsewhere = (np.array([code(pair[k], rest) for pair in pairs], dtype=np.int32) for k in (0, 1))
+        return nearest, elsewhere
 
     @cached_property
     def _code_of_shape(self) -> dict[str, int]:
         """The code of other items of a shape."""
-        return {name: code for code, name in enumerate(self.shapes.names.to_pylist(), len(self.items))}
+        return {name: code for code, name in enumerate(self.shapes.to_pylist(), len(self.items))}
 
     @property
     def uses_shapes(self) -> bool:
@@ -275,155 +252,115 @@ class Backoff(Estimator):
     @property
     def num_codes(self) -> int:
         """How many codes there are: of items, of other items by shape, and of the rest."""
-        return len(self.items) + len(self.shapes.names) + 1
+        return len(self.items) + len(self.shapes) + 1
 
-    # --- score
+    # --- scores, terms and variance
 
     def score(self, codes: Codes) -> Floats:
         """Return the log ratio of each context."""
-        p, total = self.settings.params, np.zeros(len(codes))
-        rows = [self.units.nearest, *self.units.log[1:]]
+        total = np.zeros(len(codes))
         for begin in range(0, len(codes), BLOCK):
             columns, block = self._columns(codes[begin : begin + BLOCK]), total[begin : begin + BLOCK]
-            for row, column in zip(rows, columns, strict=True):
-                block += row.take(column, mode="clip")  # no code is out of range, and "clip" skips the check
-            if p.longest > 1:
-                block += self.words.totals(columns[: p.longest])
-            if p.longest_shapes > 1:
-                block += self.shapes.totals(self._shape_columns(columns[: p.longest_shapes]))
+            for logs, column in zip(self.unit_logs[0], columns, strict=True):
+                block += logs.take(column, mode="clip")  # no code is out of range, and "clip" skips the check
+            shapes = self._shape_columns(columns[: self.settings.params.longest_shapes])
+            for level, contexts, node in chain(self.of_shapes.walk(shapes), self.of_items.walk(columns)):
+                block[contexts] += level.correction.take(node, mode="clip")
         return total
 
-    # --- terms and variance
-
-    def trace(self, columns: Columns) -> tuple[Trace, Trace]:
-        """Return the units and corrections of contexts, by shapes and by items."""
-        p, units, of_shapes = self.settings.params, self.units, self._shape_columns(columns)
-        first = units.shape_index[0].take(of_shapes[0]), units.shape_correction.take(of_shapes[0])
-        shapes = self.shapes.trace(of_shapes, look_up(units.shape_log, of_shapes), first, p.longest_shapes)
-        own = look_up(units.log, columns)
-        added = np.zeros_like(own)
-        added[: p.longest_shapes] = shapes.correction
-        first = units.item_index[0].take(columns[0]), units.correction.take(columns[0])
-        return shapes, self.words.trace(columns, own, first, p.longest, added)
+    def trace(self, columns: Columns) -> tuple[Floats, Trace, Trace]:
+        """Return the units of contexts, (n, contexts), and their suffixes of shapes and of items."""
+        (item_logs, shape_logs), shape_columns = self.unit_logs, self._shape_columns(columns)
+        shapes = self.of_shapes.trace(shape_columns, look_up(shape_logs, shape_columns))
+        units = look_up(item_logs, columns)
+        known = units.copy()
+        known[: len(shapes.correction)] += shapes.correction
+        return units, shapes, self.of_items.trace(columns, known)
 
     def variance(self, codes: Codes) -> Floats:
         """Return the squared coefficient of variation of each context's ratio."""
-        columns, there = self._columns(codes), codes.T[:: -1 if self.settings.side == "left" else 1] != MISSING
+        columns, there = self._columns(codes), from_boundary(codes, self.settings.side).T != MISSING
+        units, shapes, items = self.trace(columns)
+        log_ratio = units.sum(axis=0) + shapes.correction.sum(axis=0) + items.correction.sum(axis=0)
         # What is not there adds no doubt.
-        of_shapes, of_items = (np.where(there, look_up(table, columns), 0.0) for table in self._variances)
-        return backoff_variance(self.settings, self.frequencies, *self.trace(columns), of_shapes, of_items, there)
+        of_units = [np.where(there, look_up(table, columns), 0.0) for table in self._variances]
+        return backoff_variance(self.settings, self.frequencies, log_ratio, (shapes, items), of_units, there)
 
     @cached_property
     def _variances(self) -> tuple[Floats, Floats]:
         """The variances of the units of all codes, of shapes and of items: (n, codes)."""
-        of_code = np.stack([row[self.shape_codes[min(d, 1)]] for d, row in enumerate(self.units.shape_index)])
-        return unit_variances(self.settings, self.frequencies, self.units.item_index, self.units.log, of_code)
+        shapes = self._by_shape(self.of_shapes.units)
+        return unit_variances(self.settings, self.frequencies, self.of_items.units, self.unit_logs[0], shapes)
 
     def expected_count(self, codes: Codes) -> Floats | None:
         """Return the expected sightings of contexts that are no longer than the longest suffix."""
         lengths = (codes != MISSING).sum(axis=1)
-        if not len(codes) or lengths.min() > self.settings.params.longest:
+        rows = np.flatnonzero((lengths > 0) & (lengths <= self.settings.params.longest))
+        if not len(rows):
             return None
+        _, _, items = self.trace(self._columns(codes[rows]))
         count = np.zeros(len(codes))
-        for length in range(1, self.settings.params.longest + 1):
-            rows = np.flatnonzero(lengths == length)
-            if not len(rows):
-                continue
-            columns = self._columns(codes[rows])[:length]
-            if length == 1:
-                index = self.units.item_index[0].take(columns[0])
-            else:
-                index = self.words.corrections(columns, length)[0][-1]
-            count[rows] = self.expected(index)
+        count[rows] = self.expected(items.evidence[lengths[rows] - 1, np.arange(len(rows))])
         return count
 
     def terms(self, items: tuple[str, ...], codes: Codes) -> list[Term]:
         """Return the units, then the suffixes of shapes and of items that the model stores."""
-        s, spans = self.settings, Spans.of(self.settings)
-        columns = self._columns(codes[None, :])
-        shapes, words = self.trace(columns)
-        of_items, of_shapes = self.units.item_index, self.units.shape_index
-        anywhere = self.anywhere[np.clip(codes, ABSENT, len(self.items))]  # code -1 is the last one, too
+        s, spans, columns = self.settings, Spans.of(self.settings), self._columns(codes[None, :])
+        units, *traces = self.trace(columns)
         names = list(items)
         if self.uses_shapes:
             pairs = map(shape_function(s.params.shape), items)
             names += [pair[0 if position == s.nearest else 1] for position, pair in enumerate(pairs)]
         terms = []
         for distance in sorted(range(s.n), key=spans.unit):
-            own, value, code = spans.unit(distance), float(words.units[distance, 0]), columns[distance][0]
-            shape = self.shape_codes[min(distance, 1), code]
+            own, (code,), shape = spans.unit(distance), columns[distance], self.shape_of[min(distance, 1)]
             finest = (  # what is stored of the item, or else of its shape
-                ("item", own, int(of_items[distance, code])),
-                ("anywhere", own, int(anywhere[own.start])),
-                ("shape", spans.unit(distance, "shape"), int(of_shapes[distance, shape])),
+                ("item", own, self.of_items.units[distance, code]),
+                ("anywhere", own, self.anywhere[code]),
+                ("shape", spans.unit(distance, "shape"), self.of_shapes.units[distance, shape[code]]),
             )
             kind, span, index = next((found for found in finest if found[2]), ("none", own, 0))
-            terms.append(self.term(span, names, index, value, kind))
-        layers: tuple[tuple[LayerName, Trace], ...] = (("shape", shapes), ("item", words))
-        for layer, trace in layers:
-            steps = zip(trace.index[:, 0].tolist(), trace.correction[:, 0], trace.prior[:, 0], strict=True)
-            for length, (index, value, prior) in enumerate(steps, 1):
-                if index:
-                    span = spans.suffix(length, layer)
-                    terms.append(self.term(span, names, index, float(value), f"{layer}s", float(prior)))
+            terms.append(self.term(span, names, int(index), float(units[distance, 0]), kind))
+        for layer, trace in zip((self.of_shapes, self.of_items), traces, strict=True):
+            for row in np.flatnonzero(trace.evidence[:, 0]).tolist():
+                index, prior, value = (column[row, 0].item() for column in trace)
+                span = spans.suffix(row + 1, layer.name)
+                terms.append(self.term(span, names, index, value, f"{layer.name}s", prior))
         return terms
 
     # --- rows
 
-    def unit_steps(self) -> dict[Span, Step]:
-        """Return the steps of units, and of items at any position."""
-        n, spans, steps = self.settings.n, Spans.of(self.settings), {}
-
-        def add(span: Span, prior: Floats, after: Floats) -> None:
-            steps[span] = Step(np.arange(len(prior)), prior, after - prior)
-
-        for distance in range(n):
-            of_shape, anywhere, here = self._unit_logs(distance)
-            # The rows of items at any position act at all distances: judge them by the one in the middle.
-            if distance == n // 2:
-                seen = np.flatnonzero(self.anywhere)
-                add(spans.anywhere, of_shape[self.shape_codes[min(distance, 1)]][seen], anywhere[seen])
-            if distance == 0:
-                here, of_shape = here + self.units.correction, of_shape + self.units.shape_correction
-            items, shapes = self.words.units[distance].items, self.shapes.units[distance].items
-            add(spans.unit(distance), anywhere[items], here[items])
-            add(spans.unit(distance, "shape"), np.zeros(len(shapes)), of_shape[shapes])
-        return steps
-
     def rows(self) -> Iterator[ModelRows]:
         """Yield the rows of each span, sorted by their keys into `vocabulary`."""
-        s, spans, steps = self.settings, Spans.of(self.settings), self.unit_steps()
-        _, code = build_vocabulary(pa.concat_arrays([self.words.names, self.shapes.names]))
-        items = np.flatnonzero(self.anywhere)
-        found = {spans.anywhere: (code[items][:, None], self.anywhere[items], steps[spans.anywhere].correction)}
-        layers: tuple[tuple[LayerName, Trie], ...] = (("item", self.words), ("shape", self.shapes))
-        for layer, trie in layers:
-            into = code if layer == "item" else code[len(self.items) :]
-            for distance, units in enumerate(trie.units):
-                span = spans.unit(distance, layer)
-                found[span] = into[units.items][:, None], units.index, steps[span].correction
-            keys, before = np.arange(len(trie.names), dtype=np.int32)[:, None], np.zeros(len(trie.names))
-            for span, level in zip(spans.suffixes(layer), trie.suffixes, strict=False):
-                parent, item = level.pairs.split()
-                shorter, added = keys[parent], item.astype(np.int32)[:, None]
-                keys = np.hstack([added, shorter] if s.side == "left" else [shorter, added])
-                found[span] = into[keys], level.index, level.total - before[parent]
-                before = level.total.astype(np.float64)
-        for span in sorted(found.keys() & set(spans.all()), key=span_order):
-            keys, index, terms = found[span]
-            order = np.argsort(row_bytes(from_boundary(keys, s.side)), kind="stable")
-            yield ModelRows(span, keys[order], self.frequencies.columns(index[order]), terms[order])
+        spans, steps, f = Spans.of(self.settings), self.unit_steps(), self.frequencies
+        _, code = build_vocabulary(pa.concat_arrays([self.items, self.shapes]))
+        layers = {"item": (self.of_items, code), "shape": (self.of_shapes, code[len(self.items) :])}
+        keys: dict[str, npt.NDArray[Any]] = {}  # of the suffixes of the last length, from the boundary on
+        for span in spans.all():
+            layer, into = layers["item" if span.layer == "any" else span.layer]
+            if span.width == 1:
+                index = self.anywhere if span.layer == "any" else layer.units[spans.distance(span)]
+                own = np.flatnonzero(index)
+                yield ModelRows(span, into[own][:, None], f.columns(index[own]), steps[span].correction)
+                continue
+            parent, item = layer.tables[span.width - 2].pairs()
+            shorter = keys[span.layer][parent] if span.width > 2 else parent[:, None]
+            keys[span.layer] = np.hstack([shorter, item[:, None]])
+            if len(item):
+                named, (evidence, correction) = into[keys[span.layer]], layer.levels[span.width - 1]
+                terms = correction[:-1].astype(np.float64)
+                yield ModelRows(span, from_boundary(named, spans.side), f.columns(evidence[:-1]), terms)
 
     @property
     def vocabulary(self) -> pa.Array:
         """Items and shapes together, distinct and in byte order."""
-        return build_vocabulary(pa.concat_arrays([self.words.names, self.shapes.names]))[0]
+        return build_vocabulary(pa.concat_arrays([self.items, self.shapes]))[0]
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        tables = (self.frequencies, self.words, self.shapes, self.anywhere, self.shape_codes)
-        return sum(table.nbytes for table in tables)
+        parts = self.items, self.shapes, self.frequencies, self.shape_of, self.anywhere, self.of_items, self.of_shapes
+        return sum(int(part.nbytes) for part in parts)
 
     def facts(self) -> Facts:
         """Return the parameters that `info` shows."""
@@ -434,26 +371,26 @@ class Backoff(Estimator):
 
     def size_facts(self) -> Facts:
         """Return how many rows there are: of single items and shapes, and of suffixes by length."""
-        n, spans = self.settings.n, Spans.of(self.settings)
-        sizes = {rows.span: len(rows) for rows in self.rows()}
-        layers: tuple[LayerName, ...] = ("item", "shape")
-        by_position = [[sizes.get(span, 0) for span in unit_spans(n, layer)] for layer in layers]
-        by_length = [{str(span.width): sizes.get(span, 0) for span in spans.suffixes(layer)} for layer in layers]
-        facts: Facts = {"items_stored_by_position": by_position[0], "suffixes_stored_by_length": by_length[0]}
-        if self.settings.params.longest_shapes:
-            facts["items_stored_anywhere"] = sizes.get(spans.anywhere, 0)
-            facts["shapes_stored_by_position"] = by_position[1]
-            facts["shape_suffixes_stored_by_length"] = by_length[1]
+        spans, sizes = Spans.of(self.settings), {rows.span: len(rows) for rows in self.rows()}
+        units = [[sizes.get(span, 0) for span in unit_spans(spans.n, layer)] for layer in LAYERS]
+        suffixes = [{str(span.width): sizes.get(span, 0) for span in spans.suffixes(layer)} for layer in LAYERS]
+        facts: Facts = {"items_stored_by_position": units[0], "suffixes_stored_by_length": suffixes[0]}
+        if spans.longest_shapes:
+            facts["items_stored_anywhere"] = sizes[ANYWHERE]
+            facts |= {"shapes_stored_by_position": units[1], "shape_suffixes_stored_by_length": suffixes[1]}
         return facts
 
 
-def _shape_codes(words: pa.Array, shapes: pa.Array, shape: str | None) -> npt.NDArray[np.unsignedinteger[Any]]:
+def look_up(table: npt.NDArray[Any], columns: Columns) -> npt.NDArray[Any]:
+    """Return the entries of a table, (n, codes), for the codes of contexts: (n, contexts)."""
+    return np.stack([row.take(column, mode="clip") for row, column in zip(table, columns, strict=True)])
+
+
+def _shapes_of_codes(words: pa.Array, shapes: pa.Array, shape: str | None) -> npt.NDArray[np.unsignedinteger[Any]]:
     """Return the shape of every code, next to the boundary and elsewhere: (2, codes)."""
-    dtype = np.min_scalar_type(len(shapes))
     if shape is None:
-        return np.zeros((2, len(words) + 1), dtype=dtype)
-    found = (encode_items(names, shapes) for names in shapes_of(words, shape))
-    others = np.arange(len(shapes) + 1)
-    return np.stack(
-        [np.concatenate([np.where(codes < 0, len(shapes), codes), others]).astype(dtype) for codes in found]
-    )
+        return np.zeros((2, len(words) + 1), dtype=np.uint8)
+    of_words = np.stack([encode_items(names, shapes) for names in shapes_of(words, shape)])
+    of_words[of_words == ABSENT] = len(shapes)
+    others = np.tile(np.arange(len(shapes) + 1), (2, 1))
+    return np.hstack([of_words, others]).astype(np.min_scalar_type(len(shapes)))

@@ -11,7 +11,11 @@ from raregram.counts.spans import LayerName, Span, span_order, suffix, suffix_le
 from raregram.counts.table import Counts
 from raregram.errors import ParameterError, check_count, check_lam, must_be
 from raregram.models.base import Facts, Options, Parameters, Settings
+from raregram.models.ratios import Floats
 from raregram.options import BACKOFF_LAM, LAM, SEED, SPAN_CRITERION, SPANS, UNIT_RIDGE, Option
+
+LAYERS: tuple[LayerName, ...] = ("item", "shape")
+ANYWHERE = Span("any", 0, 1)  # stands for an item at any position
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,34 +83,36 @@ class Spans:
         position = self.n - 1 - distance if self.side == "left" else distance
         return Span(layer, position, position + 1)
 
-    @property
-    def anywhere(self) -> Span:
-        """The span that stands for an item at any position."""
-        return Span("any", 0, 1)
+    def distance(self, span: Span) -> int:
+        """Return the distance of the item of a span; undoes `unit`."""
+        return self.n - 1 - span.start if self.side == "left" else span.start
 
     def suffix(self, length: int, layer: LayerName = "item") -> Span:
         """Return the span of the items next to the boundary."""
         return suffix(length, self.n, self.side, layer)
 
+    def longest_of(self, layer: LayerName) -> int:
+        """Return the length of the longest suffix of items, or of shapes."""
+        return self.longest if layer == "item" else self.longest_shapes
+
     def suffixes(self, layer: LayerName = "item") -> list[Span]:
         """Return the spans of two and more items next to the boundary, shorter ones first."""
-        longest = self.longest if layer == "item" else self.longest_shapes
-        return [self.suffix(length, layer) for length in range(2, longest + 1)]
+        return [self.suffix(length, layer) for length in range(2, self.longest_of(layer) + 1)]
 
     def all(self) -> list[Span]:
         """Return all spans."""
         found = [*unit_spans(self.n), *self.suffixes()]
         if self.longest_shapes:
-            found += [*unit_spans(self.n, "shape"), *self.suffixes("shape"), self.anywhere]
+            found += [*unit_spans(self.n, "shape"), *self.suffixes("shape"), ANYWHERE]
         return sorted(found, key=span_order)
 
 
 HOW_TO_COUNT = f"count again with `raregram count --spans {','.join(SPANS.default)}`, the default"
 
 
-def temper(tau: float, distance: int) -> float:
-    """Return the exponent of a unit."""
-    return float(tau ** np.sqrt(distance))
+def tempering(tau: float, n: int) -> Floats:
+    """Return the exponents of units by their distance: (n, 1)."""
+    return np.array([[tau ** np.sqrt(distance)] for distance in range(n)])
 
 
 def found_in(counts: Counts, lam: float, options: Options) -> Facts:

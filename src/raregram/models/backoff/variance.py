@@ -1,12 +1,14 @@
-"""The variance of the back-off estimate, carried along its units and suffixes."""
+"""The variance of the back-off estimate, carried along its units and suffixes; see docs/theory.md, "Intervals"."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from raregram.models.backoff.parameters import temper
-from raregram.models.backoff.trie import Trace
+from raregram.models.backoff.layers import Trace
+from raregram.models.backoff.parameters import tempering
 from raregram.models.base import Settings
 from raregram.models.frequencies import Frequencies, Index
 from raregram.models.intervals import LEAST, posterior_variance, unit_variance
@@ -16,10 +18,9 @@ from raregram.models.ratios import Floats, from_log
 def backoff_variance(
     settings: Settings,
     frequencies: Frequencies,
-    shapes: Trace,
-    words: Trace,
-    shape_units: Floats,
-    units: Floats,
+    log_ratio: Floats,
+    traces: tuple[Trace, Trace],
+    units: Sequence[Floats],
     there: npt.NDArray[np.bool_],
 ) -> Floats:
     """Return the squared coefficient of variation of the ratio of each context.
@@ -27,29 +28,27 @@ def backoff_variance(
     Args:
         settings: the model's.
         frequencies: the distinct ones.
-        shapes: the suffixes of shapes.
-        words: the suffixes of items.
-        shape_units: the variances of the units of shapes, (n, contexts) by distance.
-        units: those of items.
+        log_ratio: of each context.
+        traces: the suffixes of shapes, and those of items.
+        units: the variances of the units of shapes, and of those of items: (n, contexts) by distance.
         there: which items a context has, (n, contexts).
     """
-    s, p = settings, settings.params
+    s, p, (shapes, words), (shape_units, item_units) = settings, settings.params, traces, units
 
     def step(trace: Trace, length: int, prior: Floats, lam: float) -> Floats:
-        f_nu, f_de = frequencies.of(trace.index[length])
+        f_nu, f_de = frequencies.of(trace.evidence[length])
         return posterior_variance(f_nu, f_de, lam * s.n_nu * from_log(trace.prior[length]), lam * s.n_de, prior)
 
-    gained = np.zeros_like(units)  # by the suffixes of shapes, at every distance
-    total = np.zeros(units.shape[1])
+    gained = np.zeros_like(item_units)  # by the suffixes of shapes, at every distance
+    total = np.zeros_like(log_ratio)
     for length in range(p.longest_shapes):
         prior = total + shape_units[length]
-        total = np.where(shapes.index[length] > 0, step(shapes, length, prior, p.unit_lam), prior)
+        total = np.where(shapes.evidence[length] > 0, step(shapes, length, prior, p.unit_lam), prior)
         gained[length] = total - prior
-    log_ratio = words.units.sum(axis=0) + shapes.correction.sum(axis=0) + words.correction.sum(axis=0)
     unseen = 1 / np.maximum(p.lam * s.n_nu * from_log(log_ratio), LEAST)
-    total = np.zeros(units.shape[1])
+    total = np.zeros_like(log_ratio)
     for length in range(s.n):
-        prior = np.maximum(total + units[length] + gained[length], 0.0)
+        prior = np.maximum(total + item_units[length] + gained[length], 0.0)
         # A suffix that was not seen has a ratio of its own all the same, as far from its prior as that allows.
         longer = step(words, length, prior, p.lam) if length < p.longest else prior + unseen
         total = np.where(there[length], longer, total)
@@ -64,12 +63,12 @@ def unit_variances(
     Args:
         settings: the model's.
         frequencies: the distinct ones.
-        index: of the frequencies of units of items.
+        index: of the frequencies of the units of items.
         units: their tempered log ratios.
-        shape_index: of the frequencies of units of shapes.
+        shape_index: of the frequencies of the shapes of all codes.
     """
     s, p = settings, settings.params
-    power = np.array([temper(p.tau, distance) for distance in range(s.n)])[:, None]
+    power = tempering(p.tau, s.n)
     f_nu, f_de = frequencies.of(index)
     log_unit = np.divide(units, power, out=np.zeros_like(units), where=power > 0)
     tempered = ((1 - power) * log_unit) ** 2  # tempering may have taken away evidence that was independent
