@@ -518,3 +518,31 @@ def test_an_input_is_not_replaced(folder, run, command):
     (folder / "in.txt").write_text("LOC\the lives in\nO\tshe said that\n")
     assert "is an input" in run(*command.split(), "--out", "in.txt", code=2)
     assert (folder / "in.txt").read_text().startswith("LOC\the lives in")
+
+
+@pytest.mark.parametrize("source", ["in", "in/*.txt", "in/a.txt"])
+@pytest.mark.parametrize("command", ["score loc.rgm {}", "count {}", "calibrate loc.rgm {}", "fit {}"])
+def test_no_file_of_a_folder_is_replaced(folder, run, command, source):
+    (folder / "in").mkdir()
+    (folder / "in" / "a.txt").write_text("LOC\the lives in\n")
+    assert "is an input" in run(*command.format(source).split(), "--out", "in/a.txt", code=2)
+    assert (folder / "in" / "a.txt").read_text() == "LOC\the lives in\n"
+
+
+@pytest.mark.parametrize("heading", ["ngram\tf_nu\tf_de", "label\tngram", "id\ttext"])
+def test_the_heading_of_a_table_is_no_context(folder, heading):
+    (folder / "t.tsv").write_text(f"{heading}\na\tb\n")
+    with pytest.raises(InputError, match=r"t\.tsv, line 1 is the heading of a table"):
+        rg.count("t.tsv", n=1)
+
+
+def test_json_lines_have_no_columns_of_contexts(folder, score):
+    (folder / "m.jsonl").write_text('{"text": "she lives in", "tag": "LOC"}\n')
+    assert "m.jsonl has JSON lines" in score("m.jsonl", "--columns", "ngram=text,label=tag", code=1)
+
+
+def test_ngrams_of_letters_have_lines():
+    tea, ale = [{"text": "hot tea for tea"}] * 10, [{"text": "cold ale for ale"}] * 10
+    found = rg.compare(tea, ale, n=(1, 3), kind="letters", names=["tea", "ale"])
+    for ngram, f_a, f_b in zip(*(found[name].to_pylist() for name in ("ngram", "f_a", "f_b")), strict=True):
+        assert found.lines(ngram, 1000)["corpus"].to_pylist() == ["tea"] * f_a + ["ale"] * f_b

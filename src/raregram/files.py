@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from glob import glob
 from pathlib import Path
 
 from raregram.errors import FileError, ParameterError, is_unicode, reraise
@@ -52,10 +53,13 @@ def atomic_path(path: PathLike) -> Iterator[Path]:
 
 
 def check_not_input(out: PathLike | None, inputs: Iterable[PathLike]) -> None:
-    """Raise if what is written would replace a file that is read."""
-    for path in inputs:
-        local = out is not None and not is_remote(out) and not is_remote(path)
-        if local and Path(out).is_file() and Path(path).is_file() and Path(out).samefile(path):  # type: ignore[arg-type]
+    """Raise if what is written would replace a file that is read: one that is named, in a folder or of a glob."""
+    if out is None or is_remote(out) or not Path(out).is_file():
+        return
+    for path in filter(lambda each: not is_remote(each), inputs):
+        named = [path, *glob(os.fspath(path), recursive=True)]  # noqa: PTH207 - Path.glob takes no absolute pattern
+        inside = Path(path).is_dir() and Path(path).resolve() in Path(out).resolve().parents
+        if inside or any(Path(name).samefile(out) for name in named if Path(name).is_file()):
             raise ParameterError(f"{out} is an input, which would be replaced: choose another name for the output")
 
 

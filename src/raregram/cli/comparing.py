@@ -103,6 +103,11 @@ def compare(
     kind: options.KeywordKind = (
         "negative" if negative else "lockword" if lockwords else "all" if everything else "positive"
     )
+    # Before anything is printed: standard output may be closed early.
+    if form is not None:
+        write_results(found[0], str(out), form, "words")
+    elif out is not None:
+        _write_pages(out, found, quiet)
     for comparison in found:
         if as_json:
             facts = {"names": comparison.names, "tokens": comparison.tokens, "documents": comparison.documents}
@@ -110,10 +115,6 @@ def compare(
             print_json({**facts, "rows": len(comparison.table), "top": rows})
         else:
             print_comparison(comparison, kind, sort, top, repeats)
-    if form is not None:
-        write_results(found[0], str(out), form, "words")
-    elif out is not None:
-        _write_pages(out, found, quiet)
 
 
 def _compare(

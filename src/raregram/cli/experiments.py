@@ -17,7 +17,7 @@ from raregram.cli.clusters import spark_cluster
 from raregram.cli.options import argument, option, parse_numbers
 from raregram.cli.printing import print_json, say
 from raregram.errors import FileError, InputError, ParameterError, RaregramError, printable
-from raregram.files import atomic_path, check_target, write_errors_named
+from raregram.files import atomic_path, check_not_input, check_target, write_errors_named
 from raregram.remote import local_path
 from raregram.show.progress import Progress
 
@@ -107,6 +107,7 @@ def tune(
 
     Example: raregram tune train.counts valid.parquet --target LOC --out loc.rgm
     """
+    check_not_input(out, [counts_file, *documents])
     check_target(out)
     grid: dict[str, Any] = {"criteria": cli.parse_names(criteria) or []}
     grid |= {"sizes": parse_numbers(sizes, int, "sizes"), "lams": parse_numbers(lams, float, "lams")}

@@ -139,6 +139,7 @@ def calibrate(
 
     Example: raregram calibrate loc.rgm held-out.parquet --out calibrated.rgm
     """
+    check_not_input(out, documents)
     check_target(out)
     model = rg.Model.load(model_file)
     rg.calibrate(model, documents, bounded=bounds, format=format, split=split).save(out)

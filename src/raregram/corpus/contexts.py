@@ -27,7 +27,7 @@ from raregram.corpus.documents import (
     reads_once,
 )
 from raregram.corpus.encoding import check_encoding, not_utf8
-from raregram.corpus.formats import BY_SUFFIX, CONTEXTS, FASTTEXT
+from raregram.corpus.formats import BY_SUFFIX, CONTEXTS, FASTTEXT, recognise
 from raregram.corpus.formats.csv import csv_batches
 from raregram.corpus.formats.parquet import parquet_batches
 from raregram.corpus.log import ReadingLog
@@ -39,6 +39,7 @@ READ_BYTES = 1 << 22  # of text at a time; a pipe gives what it has
 ROWS = 1 << 16  # of a table at a time
 OR_DOCUMENTS = "; or, if these are documents, rename the one that holds their text to text"
 COLUMNS = ("ngram", "label", "f_nu", "f_de")
+HEADINGS = frozenset({*COLUMNS, "id", "text", "items"})
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,10 @@ def read_contexts(
         return read_table(parquet_batches(source, ROWS), source, rename or {})
     if form == CONTEXTS:
         return read_table(csv_batches(source), source, rename or {})
+    if rename and source != STANDARD_INPUT and not reads_once(source) and recognise(source) == "jsonl":
+        raise InputError(
+            f"{source} has JSON lines, which are documents: contexts with columns come as CSV or Parquet"
+        )
     return _read_text(source, log or ReadingLog())
 
 
@@ -191,6 +196,12 @@ def _parse_lines(data: bytes, location: Location, log: ReadingLog) -> Iterator[B
                 1, pa.array([0, len(valid)], pa.int32()).buffers()[1], pa.py_buffer(valid)
             )
             lines = pc.split_pattern(whole, "\n")[0].values
+            heading = lines[0].as_py().strip().split("\t") if location.first == 1 else []
+            if len(heading) > 1 and HEADINGS.issuperset(heading):
+                raise InputError(
+                    f"{location} is the heading of a table ({', '.join(heading)}), but lines are label<TAB>items: "
+                    "tables are read from .csv, with commas, and .parquet"
+                )
             columns = split_labels(lines, location.name)
             yield Batch(location, columns.pop("ngram"), columns)
         if not bad:

@@ -73,7 +73,7 @@ def kwic(  # noqa: PLR0913 - every option has its name
         source: whatever `raregram.count` reads as documents.
         words: the words to find, one after the other.
         top: how many occurrences to return, from as many documents as possible.
-        width: characters of text on each side; words are not cut.
+        width: characters of text on each side; a word is cut only where it stands alone there.
         sort: the order: of documents, or by the words to the "left" or "right" of the match.
         kind: items are "words" or "letters".
         tokenize: "words" finds words beside punctuation, too; "whitespace" only what stands between white space.
@@ -140,6 +140,12 @@ def find_lines(
 
     Each corpus is read once.
     """
+    letters = texts.tokenizer.kind == "letters"
+
+    def spelled(ngram: str) -> str:
+        """Return the text of an N-gram: a table has spaces between its letters."""
+        return ngram[::2] if letters and len(ngram) % 2 and set(ngram[1::2]) <= {" "} else ngram
+
     wanted, named = list(dict.fromkeys(chain.from_iterable(ngrams))), {name for pair in pairs for name in pair}
     found: list[dict[str, dict[str, Concordance]]] = []  # of each corpus, by sample
     for corpus in texts.corpora:
@@ -147,8 +153,10 @@ def find_lines(
         settings: dict[str, Any] = {"options": replace(texts.options, log=log), "tokenizer": texts.tokenizer}
         settings |= {"samples": named if texts.options.by and None not in named else None, "progress": progress}
         nothing = corpus is None or not wanted
-        found.append({} if nothing else sample_concordances(corpus, wanted, lines=lines, width=width, **settings))
-    return [_of_pair(found, pair, some) for pair, some in zip(pairs, ngrams, strict=True)]
+        searched = list(map(spelled, wanted))
+        found.append({} if nothing else sample_concordances(corpus, searched, lines=lines, width=width, **settings))
+    of_pairs = (_of_pair(found, pair, list(map(spelled, some))) for pair, some in zip(pairs, ngrams, strict=True))
+    return [{ngram: of[spelled(ngram)] for ngram in some if of} for some, of in zip(ngrams, of_pairs, strict=True)]
 
 
 def _of_pair(found: Sequence[Mapping[str, Mapping[str, Concordance]]], pair: Pair, ngrams: Sequence[str]) -> Lines:

@@ -128,8 +128,8 @@ class Guard:
             message = "this host name is not allowed; start the service with --allow-host NAME"
             raise RequestError(421, "wrong_host", message)
         if self.limits.token is not None and route != "page" and path not in ("/live", "/ready"):
-            expected = f"Bearer {self.limits.token}".encode()
-            if not hmac.compare_digest(headers.get(b"authorization", b""), expected):
+            scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+            if scheme.lower() != b"bearer" or not hmac.compare_digest(given, self.limits.token.encode()):
                 message = "the token is missing or wrong: send the header 'Authorization: Bearer TOKEN'"
                 raise RequestError(401, "token_needed", message, {"WWW-Authenticate": "Bearer"})
         content_type = headers.get(b"content-type", b"").partition(b";")[0]
