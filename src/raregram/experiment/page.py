@@ -113,7 +113,7 @@ def page(results: Results, shown: list[Table], drawn: list[Figure]) -> str:
 
 
 def _headline(results: Results, target: str) -> dict[str, Any]:
-    """Return what the card of a target says: its best models, and Cllr of back-off, before and when calibrated."""
+    """Return the facts of a card: the best models of a target, and the Cllr of back-off, plain and calibrated."""
     families = {
         "backoff": "backoff",
         "selective": "selective",

@@ -53,7 +53,7 @@ def describe(path: PathLike) -> Facts:
 
 
 def _layout(source: Any) -> Facts:
-    """Return what contexts are, of a count table or of the settings of a model."""
+    """Return the layout of the contexts of a count table or of a model."""
     return {
         "n": source.n,
         "side": source.side,

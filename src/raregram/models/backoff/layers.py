@@ -80,7 +80,7 @@ class Layer:
             yield level, contexts, node
 
     def trace(self, columns: Columns, units: Floats) -> Trace:
-        """Return what the suffixes of contexts say, given what comes to the prior with each item: (n, contexts)."""
+        """Return the terms of the suffixes of contexts, given what each item adds to the prior: (n, contexts)."""
         shape = len(self.levels), len(columns[0])
         evidence, correction = np.zeros(shape, dtype=self.units.dtype), np.zeros(shape)
         for row, (level, contexts, node) in enumerate(self.walk(columns)):
